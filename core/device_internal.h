@@ -1,0 +1,38 @@
+/*
+ * What a device, a stream and an event are inside core.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef ATTUNE_CORE_DEVICE_INTERNAL_H
+#define ATTUNE_CORE_DEVICE_INTERNAL_H
+
+#include "attune/backend.h"
+#include "core/env.h"
+
+struct attune_plan_cache; /* plan_cache.h: plans and workspaces of the one-call functions */
+
+struct attune_device {
+    const attune_backend *backend;
+    void *handle; /* the backend's */
+    int32_t index;
+    attune_device_info info;
+    attune_device_limits limits;     /* with ATTUNE_DEVICE_LIMITS applied */
+    struct attune_settings settings; /* as they were when the device was opened */
+    struct attune_plan_cache *plan_cache;
+};
+
+struct attune_stream {
+    attune_device *device;
+    void *handle;
+};
+
+struct attune_event {
+    attune_device *device;
+    void *handle;
+    bool recorded;
+};
+
+/* The backend's handle of a stream that may be NULL; INVALID_ARGUMENT if the stream is another device's. */
+attune_status attune_stream_resolve(attune_device *device, attune_stream *stream, void **out_handle);
+
+#endif
