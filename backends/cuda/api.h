@@ -10,7 +10,7 @@
 
 #include "attune/backend.h"
 
-struct cuda_api {
+struct attune_cuda_api {
     void *library;
     const char *path; /* what was opened */
 #define CUDA_FUNCTION(name, symbol, arguments) CUresult(CUDAAPI *name) arguments;
@@ -19,14 +19,14 @@ struct cuda_api {
 };
 
 /* Services of the host that queried the backend first; the same for all queries of a process. */
-extern const attune_host_services *cuda_host;
+extern const attune_host_services *attune_cuda_host;
 
 /* Opens the driver and initialises it, the first time; the same driver from then on. UNAVAILABLE names the library or
  * the symbol that is missing, or what cuInit said. A failure is tried again at the next call. */
-attune_status cuda_api_open(const struct cuda_api **out_api);
+attune_status attune_cuda_api_open(const struct attune_cuda_api **out_api);
 
 /* ATTUNE_OK for CUDA_SUCCESS; otherwise fails with the status that the driver's error means, and a sentence that begins
  * with what was tried. */
-attune_status cuda_check(const struct cuda_api *api, CUresult result, const char *what);
+attune_status attune_cuda_check(const struct attune_cuda_api *api, CUresult result, const char *what);
 
 #endif

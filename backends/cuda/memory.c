@@ -11,25 +11,25 @@ static char *host_address(attune_pointer pointer) {
     return (char *)pointer.data + pointer.byte_offset;
 }
 
-attune_status cuda_memory_alloc(void *handle, attune_memory kind, uint64_t bytes, void **out_data) {
-    const struct cuda_device *device = handle;
+attune_status attune_cuda_memory_alloc(void *handle, attune_memory kind, uint64_t bytes, void **out_data) {
+    const struct attune_cuda_device *device = handle;
     const bool pinned = kind == ATTUNE_MEMORY_PINNED;
     if (!pinned && kind != ATTUNE_MEMORY_DEFAULT && kind != ATTUNE_MEMORY_DEVICE) {
-        return cuda_host->fail(ATTUNE_UNSUPPORTED, "cuda: memory kind %d; there is device and pinned memory",
-                               (int)kind);
+        return attune_cuda_host->fail(ATTUNE_UNSUPPORTED, "memory kind %d; there is device and pinned memory",
+                                      (int)kind);
     }
-    attune_status status = cuda_enter(device);
+    attune_status status = attune_cuda_enter(device);
     if (status != ATTUNE_OK) {
         return status;
     }
     if (pinned) {
-        status = cuda_check(device->api, device->api->MemAllocHost(out_data, bytes), "cuMemAllocHost");
+        status = attune_cuda_check(device->api, device->api->MemAllocHost(out_data, bytes), "cuMemAllocHost");
     } else {
         CUdeviceptr data = 0;
-        status = cuda_check(device->api, device->api->MemAlloc(&data, bytes), "cuMemAlloc");
+        status = attune_cuda_check(device->api, device->api->MemAlloc(&data, bytes), "cuMemAlloc");
         *out_data = (void *)(uintptr_t)data;
     }
-    cuda_leave(device);
+    attune_cuda_leave(device);
     return status;
 }
 
@@ -40,7 +40,7 @@ struct pointer_facts {
     size_t bytes;
 };
 
-static CUresult look_up(const struct cuda_api *api, const void *data, struct pointer_facts *out_facts) {
+static CUresult look_up(const struct attune_cuda_api *api, const void *data, struct pointer_facts *out_facts) {
     CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
                                         CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
     void *values[] = {&out_facts->kind, &out_facts->ordinal, &out_facts->start, &out_facts->bytes};
@@ -49,9 +49,9 @@ static CUresult look_up(const struct cuda_api *api, const void *data, struct poi
                                      (CUdeviceptr)(uintptr_t)data);
 }
 
-void cuda_memory_free(void *handle, void *data) {
-    const struct cuda_device *device = handle;
-    if (cuda_enter(device) != ATTUNE_OK) {
+void attune_cuda_memory_free(void *handle, void *data) {
+    const struct attune_cuda_device *device = handle;
+    if (attune_cuda_enter(device) != ATTUNE_OK) {
         return;
     }
     struct pointer_facts facts;
@@ -60,81 +60,85 @@ void cuda_memory_free(void *handle, void *data) {
     } else {
         (void)device->api->MemFree((CUdeviceptr)(uintptr_t)data);
     }
-    cuda_leave(device);
+    attune_cuda_leave(device);
 }
 
-static attune_status copy_entered(const struct cuda_api *api, CUstream stream, attune_copy_direction direction,
+static attune_status copy_entered(const struct attune_cuda_api *api, CUstream stream, attune_copy_direction direction,
                                   attune_pointer destination, attune_pointer source, uint64_t bytes) {
     switch (direction) {
     case ATTUNE_COPY_HOST_TO_DEVICE:
-        return cuda_check(api, api->MemcpyHtoDAsync(device_address(destination), host_address(source), bytes, stream),
-                          "cuMemcpyHtoDAsync");
+        return attune_cuda_check(api,
+                                 api->MemcpyHtoDAsync(device_address(destination), host_address(source), bytes, stream),
+                                 "cuMemcpyHtoDAsync");
     case ATTUNE_COPY_DEVICE_TO_HOST:
-        return cuda_check(api, api->MemcpyDtoHAsync(host_address(destination), device_address(source), bytes, stream),
-                          "cuMemcpyDtoHAsync");
+        return attune_cuda_check(api,
+                                 api->MemcpyDtoHAsync(host_address(destination), device_address(source), bytes, stream),
+                                 "cuMemcpyDtoHAsync");
     default:
-        return cuda_check(api, api->MemcpyDtoDAsync(device_address(destination), device_address(source), bytes, stream),
-                          "cuMemcpyDtoDAsync");
+        return attune_cuda_check(
+            api, api->MemcpyDtoDAsync(device_address(destination), device_address(source), bytes, stream),
+            "cuMemcpyDtoDAsync");
     }
 }
 
-attune_status cuda_memory_copy(void *handle, void *stream, attune_copy_direction direction, attune_pointer destination,
-                               attune_pointer source, uint64_t bytes) {
-    const struct cuda_device *device = handle;
-    attune_status status = cuda_enter(device);
+attune_status attune_cuda_memory_copy(void *handle, void *stream, attune_copy_direction direction,
+                                      attune_pointer destination, attune_pointer source, uint64_t bytes) {
+    const struct attune_cuda_device *device = handle;
+    attune_status status = attune_cuda_enter(device);
     if (status == ATTUNE_OK) {
-        status = copy_entered(device->api, cuda_stream_of(stream), direction, destination, source, bytes);
-        cuda_leave(device);
+        status = copy_entered(device->api, attune_cuda_stream_of(stream), direction, destination, source, bytes);
+        attune_cuda_leave(device);
     }
     return status;
 }
 
-attune_status cuda_memory_copy_peer(void *destination_handle, void *stream, attune_pointer destination,
-                                    void *source_handle, attune_pointer source, uint64_t bytes) {
-    const struct cuda_device *to = destination_handle;
-    const struct cuda_device *from = source_handle;
-    attune_status status = cuda_enter(to);
+attune_status attune_cuda_memory_copy_peer(void *destination_handle, void *stream, attune_pointer destination,
+                                           void *source_handle, attune_pointer source, uint64_t bytes) {
+    const struct attune_cuda_device *to = destination_handle;
+    const struct attune_cuda_device *from = source_handle;
+    attune_status status = attune_cuda_enter(to);
     if (status == ATTUNE_OK) {
-        status = cuda_check(to->api,
-                            to->api->MemcpyPeerAsync(device_address(destination), to->context, device_address(source),
-                                                     from->context, bytes, cuda_stream_of(stream)),
-                            "cuMemcpyPeerAsync");
-        cuda_leave(to);
+        status =
+            attune_cuda_check(to->api,
+                              to->api->MemcpyPeerAsync(device_address(destination), to->context, device_address(source),
+                                                       from->context, bytes, attune_cuda_stream_of(stream)),
+                              "cuMemcpyPeerAsync");
+        attune_cuda_leave(to);
     }
     return status;
 }
 
-attune_status cuda_memory_fill(void *handle, void *stream, attune_pointer data, uint64_t bytes, uint8_t value) {
-    const struct cuda_device *device = handle;
-    attune_status status = cuda_enter(device);
+attune_status attune_cuda_memory_fill(void *handle, void *stream, attune_pointer data, uint64_t bytes, uint8_t value) {
+    const struct attune_cuda_device *device = handle;
+    attune_status status = attune_cuda_enter(device);
     if (status == ATTUNE_OK) {
-        status = cuda_check(device->api,
-                            device->api->MemsetD8Async(device_address(data), value, bytes, cuda_stream_of(stream)),
-                            "cuMemsetD8Async");
-        cuda_leave(device);
+        status = attune_cuda_check(
+            device->api, device->api->MemsetD8Async(device_address(data), value, bytes, attune_cuda_stream_of(stream)),
+            "cuMemsetD8Async");
+        attune_cuda_leave(device);
     }
     return status;
 }
 
-attune_status cuda_memory_range(void *handle, const void *data, attune_memory_range *out_range) {
-    const struct cuda_device *device = handle;
-    attune_status status = cuda_enter(device);
+attune_status attune_cuda_memory_range(void *handle, const void *data, attune_memory_range *out_range) {
+    const struct attune_cuda_device *device = handle;
+    attune_status status = attune_cuda_enter(device);
     if (status != ATTUNE_OK) {
         return status;
     }
     struct pointer_facts facts;
-    status = cuda_check(device->api, look_up(device->api, data, &facts), "cuPointerGetAttributes");
-    cuda_leave(device);
+    status = attune_cuda_check(device->api, look_up(device->api, data, &facts), "cuPointerGetAttributes");
+    attune_cuda_leave(device);
     if (status != ATTUNE_OK) {
         return status;
     }
     if (facts.ordinal < 0 || facts.bytes == 0) {
-        return cuda_host->fail(ATTUNE_INVALID_ARGUMENT, "%p is not memory that CUDA device %d knows", data,
-                               (int)device->device);
+        return attune_cuda_host->fail(ATTUNE_INVALID_ARGUMENT, "%p is not memory that CUDA device %d knows", data,
+                                      (int)device->device);
     }
     if (facts.kind == CU_MEMORYTYPE_DEVICE && facts.ordinal != (int)device->device) {
-        return cuda_host->fail(ATTUNE_INVALID_ARGUMENT, "%p is memory of CUDA device %d, not of device %d", data,
-                               facts.ordinal, (int)device->device);
+        return attune_cuda_host->fail(ATTUNE_INVALID_ARGUMENT, "%p is memory of CUDA device %d, not of device %d", data,
+                                      facts.ordinal, (int)device->device);
     }
     /* All devices and the host share one address space, so offsets are addresses. */
     const uint64_t address = (uint64_t)(uintptr_t)data;

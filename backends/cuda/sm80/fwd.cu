@@ -13,7 +13,7 @@
 #include <cuda_fp16.h>
 
 #include "attune/types.h"
-#include "backends/cuda/forward_params.h"
+#include "backends/cuda/sm80/fwd.h"
 #include "core/portable/convert.h"
 #include "core/portable/mask.h"
 #include "core/portable/philox.h"
@@ -23,8 +23,9 @@ namespace {
 
 constexpr int WARPS = 4, LANES = 32;
 constexpr int ROWS_OF_WARP = 4;
-constexpr int ROWS = WARPS * ROWS_OF_WARP;
-constexpr int KEYS = LANES;
+constexpr int ROWS = ATTUNE_CUDA_FORWARD_ROWS;
+constexpr int KEYS = ATTUNE_CUDA_FORWARD_KEYS;
+static_assert(ROWS == WARPS * ROWS_OF_WARP && KEYS == LANES, "four warps, a key to a lane");
 constexpr int COLUMNS_MAX = 512 / LANES; /* of o, to a lane */
 constexpr unsigned ALL_LANES = 0xFFFFFFFFu;
 
@@ -82,11 +83,11 @@ __device__ void store_as(void *data, int64_t index, int32_t dtype, float x) {
     }
 }
 
-__device__ int64_t offset(const cuda_operand &operand, int64_t i0, int64_t i1, int64_t i2 = 0, int64_t i3 = 0) {
+__device__ int64_t offset(const attune_cuda_operand &operand, int64_t i0, int64_t i1, int64_t i2 = 0, int64_t i3 = 0) {
     return i0 * operand.stride[0] + i1 * operand.stride[1] + i2 * operand.stride[2] + i3 * operand.stride[3];
 }
 
-__device__ int64_t length_at(const cuda_operand &lengths, int64_t index, int64_t absent) {
+__device__ int64_t length_at(const attune_cuda_operand &lengths, int64_t index, int64_t absent) {
     return lengths.data == nullptr ? absent : static_cast<const int32_t *>(lengths.data)[index * lengths.stride[0]];
 }
 
@@ -98,7 +99,7 @@ struct place {
     attune_mask mask;
 };
 
-__device__ place find_place(const cuda_forward_params &p, int64_t batch_head) {
+__device__ place find_place(const attune_cuda_forward_params &p, int64_t batch_head) {
     place at;
     at.batch = batch_head / p.heads_q;
     at.head = batch_head % p.heads_q;
@@ -116,7 +117,8 @@ __device__ place find_place(const cuda_forward_params &p, int64_t batch_head) {
     return at;
 }
 
-__device__ int64_t kv_offset(const cuda_forward_params &p, const cuda_operand &kv, const place &at, int64_t key) {
+__device__ int64_t kv_offset(const attune_cuda_forward_params &p, const attune_cuda_operand &kv, const place &at,
+                             int64_t key) {
     if (p.page_size == 0) {
         return offset(kv, at.batch, at.key_begin + key, at.kv_head);
     }
@@ -125,7 +127,7 @@ __device__ int64_t kv_offset(const cuda_forward_params &p, const cuda_operand &k
     return offset(kv, page, key % p.page_size, at.kv_head);
 }
 
-__device__ float descale_of(const cuda_operand &descale, const place &at, int64_t position) {
+__device__ float descale_of(const attune_cuda_operand &descale, const place &at, int64_t position) {
     return descale.data == nullptr
                ? 1.0f
                : static_cast<const float *>(descale.data)[offset(descale, at.batch, at.kv_head, position / 128)];
@@ -133,7 +135,7 @@ __device__ float descale_of(const cuda_operand &descale, const place &at, int64_
 
 /* ---- One score ---- */
 
-__device__ bool block_is_listed(const cuda_forward_params &p, const place &at, int64_t row, int64_t key) {
+__device__ bool block_is_listed(const attune_cuda_forward_params &p, const place &at, int64_t row, int64_t key) {
     const int32_t *row_ptr = static_cast<const int32_t *>(p.block_row_ptr.data);
     const int32_t *col_idx = static_cast<const int32_t *>(p.block_col_idx.data);
     const int64_t entry = row / p.block_rows;
@@ -152,7 +154,7 @@ __device__ bool block_is_listed(const cuda_forward_params &p, const place &at, i
     return low < end && col_idx[low * p.block_col_idx.stride[0]] == wanted;
 }
 
-__device__ bool is_visible(const cuda_forward_params &p, const place &at, int64_t row, int64_t key) {
+__device__ bool is_visible(const attune_cuda_forward_params &p, const place &at, int64_t row, int64_t key) {
     if (row >= at.mask.rows || !attune_mask_visible(at.mask, row, key)) {
         return false;
     }
@@ -164,7 +166,8 @@ __device__ bool is_visible(const cuda_forward_params &p, const place &at, int64_
 }
 
 /* s of a visible key, from q . k. */
-__device__ float finish_score(const cuda_forward_params &p, const place &at, int64_t row, int64_t key, float dot) {
+__device__ float finish_score(const attune_cuda_forward_params &p, const place &at, int64_t row, int64_t key,
+                              float dot) {
     float score = p.scale * dot;
     if (p.softcap > 0.0f) {
         score = p.softcap * tanhf(score / p.softcap);
@@ -184,7 +187,7 @@ __device__ float finish_score(const cuda_forward_params &p, const place &at, int
 
 /* Rows first to first + ROWS - 1 of q, as f32; zeros past the sequence. */
 template <typename T>
-__device__ void load_q(const cuda_forward_params &p, const place &at, int64_t first, float *tile) {
+__device__ void load_q(const attune_cuda_forward_params &p, const place &at, int64_t first, float *tile) {
     const T *q = static_cast<const T *>(p.q.data);
     for (int index = threadIdx.x; index < ROWS * p.head_dim; index += blockDim.x) {
         const int64_t row = first + index / p.head_dim;
@@ -200,8 +203,9 @@ __device__ void load_q(const cuda_forward_params &p, const place &at, int64_t fi
 /* Keys first to first + KEYS - 1 of K or V, as f32, rows of width elements at a stride of width + 1; zeros outside of
  * seen, so that no byte there reaches a result. */
 template <typename T>
-__device__ void load_kv(const cuda_forward_params &p, const cuda_operand &kv, const cuda_operand &descale,
-                        const place &at, int64_t first, attune_interval seen, int width, float *tile) {
+__device__ void load_kv(const attune_cuda_forward_params &p, const attune_cuda_operand &kv,
+                        const attune_cuda_operand &descale, const place &at, int64_t first, attune_interval seen,
+                        int width, float *tile) {
     const T *data = static_cast<const T *>(kv.data);
     for (int index = threadIdx.x; index < KEYS * width; index += blockDim.x) {
         const int slot = index / width;
@@ -229,24 +233,26 @@ __device__ float warp_sum(float x) {
 }
 
 /* S = Q K^T of this lane's key and the warp's rows, and the mask. */
-__device__ void score_tile(const cuda_forward_params &p, const place &at, const float *q_tile, const float *k_tile,
-                           int64_t first_row, int64_t key, float score[ROWS_OF_WARP]) {
+__device__ void score_tile(const attune_cuda_forward_params &p, const place &at, const float *q_tile,
+                           const float *k_tile, int64_t first_row, int64_t key, float score[ROWS_OF_WARP]) {
     const int lane = threadIdx.x % LANES;
     const float *k = k_tile + lane * (p.head_dim + 1);
     float dot[ROWS_OF_WARP] = {};
     for (int d = 0; d < p.head_dim; d++) {
         const float element = k[d];
+#pragma unroll
         for (int r = 0; r < ROWS_OF_WARP; r++) {
             dot[r] = fmaf(q_tile[r * p.head_dim + d], element, dot[r]);
         }
     }
+#pragma unroll
     for (int r = 0; r < ROWS_OF_WARP; r++) {
         const int64_t row = first_row + r;
         score[r] = is_visible(p, at, row, key) ? finish_score(p, at, row, key, dot[r]) : -ATTUNE_INFINITY;
     }
 }
 
-__device__ attune_dropout make_dropout(const cuda_forward_params &p) {
+__device__ attune_dropout make_dropout(const attune_cuda_forward_params &p) {
     attune_dropout dropout;
     dropout.seed = p.dropout_seed.data != nullptr ? *static_cast<const attune_u64 *>(p.dropout_seed.data) : p.seed;
     dropout.offset =
@@ -270,11 +276,12 @@ __device__ float update_row(attune_softmax *state, float score, float *factor) {
 }
 
 /* O += P V of the warp's rows; a lane has every 32nd column. */
-__device__ void add_values(const cuda_forward_params &p, const float *v_tile, const float weight[ROWS_OF_WARP],
+__device__ void add_values(const attune_cuda_forward_params &p, const float *v_tile, const float weight[ROWS_OF_WARP],
                            float o[ROWS_OF_WARP][COLUMNS_MAX]) {
     const int lane = threadIdx.x % LANES;
     for (int key = 0; key < KEYS; key++) {
         float w[ROWS_OF_WARP];
+#pragma unroll
         for (int r = 0; r < ROWS_OF_WARP; r++) {
             w[r] = __shfl_sync(ALL_LANES, weight[r], key);
         }
@@ -283,6 +290,7 @@ __device__ void add_values(const cuda_forward_params &p, const float *v_tile, co
             const int column = c * LANES + lane;
             if (column < p.head_dim_v) {
                 const float element = v_tile[key * (p.head_dim_v + 1) + column];
+#pragma unroll
 #pragma unroll
                 for (int r = 0; r < ROWS_OF_WARP; r++) {
                     o[r][c] = fmaf(w[r], element, o[r][c]);
@@ -294,7 +302,7 @@ __device__ void add_values(const cuda_forward_params &p, const float *v_tile, co
 
 /* Writes p / l, which takes a second look at all scores. */
 template <typename T>
-__device__ void write_probs(const cuda_forward_params &p, const place &at, const float *q_tile, float *kv_tile,
+__device__ void write_probs(const attune_cuda_forward_params &p, const place &at, const float *q_tile, float *kv_tile,
                             int64_t first_row, attune_interval seen, const attune_softmax state[ROWS_OF_WARP]) {
     for (int64_t first_key = 0; first_key < p.keys; first_key += KEYS) {
         __syncthreads();
@@ -303,6 +311,7 @@ __device__ void write_probs(const cuda_forward_params &p, const place &at, const
         const int64_t key = first_key + threadIdx.x % LANES;
         float score[ROWS_OF_WARP];
         score_tile(p, at, q_tile, kv_tile, first_row, key, score);
+#pragma unroll
         for (int r = 0; r < ROWS_OF_WARP; r++) {
             const int64_t row = first_row + r;
             if (row < at.mask.rows && key < at.mask.keys) {
@@ -315,9 +324,10 @@ __device__ void write_probs(const cuda_forward_params &p, const place &at, const
 }
 
 /* Epilogue: O / l and LSE. */
-__device__ void write_rows(const cuda_forward_params &p, const place &at, int64_t first_row,
+__device__ void write_rows(const attune_cuda_forward_params &p, const place &at, int64_t first_row,
                            const attune_softmax state[ROWS_OF_WARP], const float o[ROWS_OF_WARP][COLUMNS_MAX]) {
     const int lane = threadIdx.x % LANES;
+#pragma unroll
     for (int r = 0; r < ROWS_OF_WARP; r++) {
         const int64_t row = first_row + r;
         if (row >= at.mask.rows) {
@@ -339,7 +349,7 @@ __device__ void write_rows(const cuda_forward_params &p, const place &at, int64_
 }
 
 template <typename T>
-__device__ void forward_tile(const cuda_forward_params &p, const place &at, int64_t tile_row, float *q_tile,
+__device__ void forward_tile(const attune_cuda_forward_params &p, const place &at, int64_t tile_row, float *q_tile,
                              float *kv_tile) {
     const int warp = threadIdx.x / LANES;
     const int64_t first_row = tile_row + warp * ROWS_OF_WARP;
@@ -349,6 +359,7 @@ __device__ void forward_tile(const cuda_forward_params &p, const place &at, int6
     float o[ROWS_OF_WARP][COLUMNS_MAX] = {};
 
     load_q<T>(p, at, tile_row, q_tile);
+#pragma unroll
     for (int r = 0; r < ROWS_OF_WARP; r++) {
         state[r] = p.sink.data == nullptr
                        ? attune_softmax_empty()
@@ -363,6 +374,7 @@ __device__ void forward_tile(const cuda_forward_params &p, const place &at, int6
         load_kv<T>(p, p.k, p.descale_k, at, first_key, seen, p.head_dim, kv_tile);
         __syncthreads();
         score_tile(p, at, q_of_warp, kv_tile, first_row, key, score);
+#pragma unroll
         for (int r = 0; r < ROWS_OF_WARP; r++) {
             float factor;
             score[r] = update_row(&state[r], score[r], &factor);
@@ -391,7 +403,7 @@ __device__ void forward_tile(const cuda_forward_params &p, const place &at, int6
 /* Work-groups go round, so that any number of tiles fits a launch. Shared memory: ROWS x D of q, then KEYS x (max(D,
  * Dv) + 1) of K or V. */
 extern "C" __global__ void __launch_bounds__(WARPS *LANES)
-    ATTUNE_SYMBOL(const __grid_constant__ cuda_forward_params p) {
+    ATTUNE_SYMBOL(const __grid_constant__ attune_cuda_forward_params p) {
     extern __shared__ float shared[];
     const int64_t tiles = p.batch * p.heads_q * p.row_tiles;
     for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {

@@ -3,24 +3,28 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef ATTUNE_CUDA_FORWARD_PARAMS_H
-#define ATTUNE_CUDA_FORWARD_PARAMS_H
+#ifndef ATTUNE_CUDA_SM80_FWD_H
+#define ATTUNE_CUDA_SM80_FWD_H
 
 #include <stdint.h>
 
+/* A tile: rows and keys of a work-group. */
+#define ATTUNE_CUDA_FORWARD_ROWS 16
+#define ATTUNE_CUDA_FORWARD_KEYS 32
+
 /* An operand as attune_layout has it; NULL if it is absent. Strides are in elements. */
-typedef struct cuda_operand {
+typedef struct attune_cuda_operand {
     void *data;
     int64_t stride[4];
-} cuda_operand;
+} attune_cuda_operand;
 
-typedef struct cuda_forward_params {
-    cuda_operand q, k, v, o, lse, probs;
-    cuda_operand bias, mask, alibi_slopes, sink;
-    cuda_operand cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, leftpad_k;
-    cuda_operand block_table, block_row_ptr, block_col_idx;
-    cuda_operand descale_q, descale_k, descale_v;
-    cuda_operand dropout_seed, dropout_offset;
+typedef struct attune_cuda_forward_params {
+    attune_cuda_operand q, k, v, o, lse, probs;
+    attune_cuda_operand bias, mask, alibi_slopes, sink;
+    attune_cuda_operand cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, leftpad_k;
+    attune_cuda_operand block_table, block_row_ptr, block_col_idx;
+    attune_cuda_operand descale_q, descale_k, descale_v;
+    attune_cuda_operand dropout_seed, dropout_offset;
 
     int64_t batch, rows, keys, heads_q, heads_kv; /* as attune_problem; rows and keys are capacities */
     int32_t head_dim, head_dim_v;
@@ -41,6 +45,6 @@ typedef struct cuda_forward_params {
     uint64_t seed;
     int64_t batch_origin, head_origin, row_origin, key_origin, heads_total;
     uint32_t offset;
-} cuda_forward_params;
+} attune_cuda_forward_params;
 
 #endif
