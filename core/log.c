@@ -60,7 +60,7 @@ static void write_to_stderr(attune_log_level level, const char *line) {
     fprintf(stderr, "attune: %s: %s\n", names[level], line);
 }
 
-/* The sink is called without a lock: it may be slow, and it may fork. */
+/* The sink is called without the lock: it may be slow, and other threads log meanwhile. */
 static void write_line(attune_log_level level, char *line) {
     for (char *at = line; *at != '\0'; at++) {
         if (iscntrl((unsigned char)*at)) {
