@@ -22,7 +22,7 @@ static attune_status read_struct_size(const char *type, const void *args, size_t
 }
 
 attune_status attune_args_import(const char *type, const void *args, size_t known_size, void *out_args) {
-    size_t size;
+    size_t size = 0;
     attune_status status = read_struct_size(type, args, sizeof size, &size);
     if (status != ATTUNE_OK) {
         return status;
@@ -43,7 +43,7 @@ attune_status attune_args_import(const char *type, const void *args, size_t know
 
 attune_status attune_args_export(const char *type, const void *value, size_t first_size, size_t known_size,
                                  void *out_struct) {
-    size_t size;
+    size_t size = 0;
     attune_status status = read_struct_size(type, out_struct, first_size, &size);
     if (status != ATTUNE_OK) {
         return status;
@@ -53,4 +53,8 @@ attune_status attune_args_export(const char *type, const void *value, size_t fir
     memset((unsigned char *)out_struct + copied, 0, size - copied);
     memcpy(out_struct, &size, sizeof size);
     return ATTUNE_OK;
+}
+
+attune_status attune_args_refuse_null(const char *name) {
+    return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s = NULL: must not be NULL", name);
 }

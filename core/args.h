@@ -29,4 +29,7 @@ ATTUNE_MUST_CHECK attune_status attune_args_import(const char *type, const void 
 ATTUNE_MUST_CHECK attune_status attune_args_export(const char *type, const void *value, size_t first_size,
                                                    size_t known_size, void *out_struct);
 
+/* Fails with INVALID_ARGUMENT for an argument that must not be NULL. */
+attune_status attune_args_refuse_null(const char *name);
+
 #endif
