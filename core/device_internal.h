@@ -6,6 +6,8 @@
 #ifndef ATTUNE_CORE_DEVICE_INTERNAL_H
 #define ATTUNE_CORE_DEVICE_INTERNAL_H
 
+#include <stdatomic.h>
+
 #include "attune/backend.h"
 #include "core/env.h"
 
@@ -29,7 +31,7 @@ struct attune_stream {
 struct attune_event {
     attune_device *device;
     void *handle;
-    bool recorded;
+    atomic_bool recorded;
 };
 
 /* The backend's handle of a stream that may be NULL; INVALID_ARGUMENT if the stream is another device's. */

@@ -1,5 +1,5 @@
 /*
- * Every environment variable that attune reads: one table parses, prints and documents them.
+ * Every environment variable that attune reads: one table, env.def, parses, prints and documents them.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -24,11 +24,42 @@ struct attune_settings {
     int64_t limit_work_group_size;
 };
 
+/* A line of the table. */
+struct attune_env_variable {
+    const char *name;
+    attune_status (*parse)(const struct attune_env_variable *variable, const char *value,
+                           struct attune_settings *settings);
+    bool ignored_if_setuid;
+    const char *values;        /* completes "must be ..." */
+    const char *default_value; /* for people; "" if there is none */
+    const char *documentation;
+};
+
 /* Reads the environment as it is now. INVALID_ARGUMENT names variable, value and rule. An unknown ATTUNE_ variable is
  * warned of once, with the nearest known name. */
 attune_status attune_settings_read(struct attune_settings *out_settings);
 
 /* host->config_get of backend.h: the value of any variable in the table, interned; "" if unset or not in the table. */
 const char *attune_env_get(const char *name);
+
+/* ATTUNE_LOG as it is now; the default if it cannot be read. Logs nothing and fails nothing. */
+attune_log_level attune_env_log_level(void);
+
+/* The folder that cache files lie in by environment: ATTUNE_CACHE_DIR, or the user's own. capacity bytes; false if
+ * there is none, or none that fits. */
+bool attune_env_cache_dir(char *out_path, size_t capacity);
+
+/* Settings without any variable set. */
+void attune_settings_init(struct attune_settings *out_settings);
+
+/* Parses one variable's value into settings, which keep pointers to it. "" sets nothing. INVALID_ARGUMENT names
+ * variable, value and rule; NOT_FOUND: a name that is not in the table. */
+attune_status attune_env_parse(const char *name, const char *value, struct attune_settings *settings);
+
+/* The table line by line: NULL past the last. */
+const struct attune_env_variable *attune_env_describe(int32_t index);
+
+/* The table in Markdown, as the README has it, from attune_host_alloc; NULL if there is no memory. */
+char *attune_env_format(void);
 
 #endif

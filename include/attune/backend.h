@@ -255,7 +255,8 @@ typedef struct attune_host_services {
 
 /* ---- The vtable ---- */
 
-/* Handles of the backend. A NULL stream handle is the device's default stream. */
+/* Handles of the backend. A NULL stream handle is the device's default stream. A struct that a function fills in has
+ * its struct_size set by core, and the function writes no further. Sentences need not name the backend: core does. */
 typedef struct attune_backend {
     size_t struct_size;
     int32_t abi_major; /* ATTUNE_BACKEND_ABI_MAJOR */
@@ -263,7 +264,7 @@ typedef struct attune_backend {
     size_t kernel_row_size; /* sizeof(attune_kernel_row) as the backend was compiled */
     const char *name;
     const char *description;
-    int32_t priority; /* higher is tried earlier by "auto"; negative: never */
+    int32_t priority; /* higher is tried earlier by "auto"; negative: never. cuda 40, hip 30, opencl 20, cpu 10 */
 
     /* Looks for devices. index 0 and up; returns NOT_FOUND past the last, UNAVAILABLE (index 0) when the driver is
      * missing. Sets name, driver, is_cpu, is_emulation, memory_bytes; core writes the selector. */
@@ -318,10 +319,22 @@ typedef struct attune_backend {
     void *(*extension)(const char *name);
 } attune_backend;
 
-/* The one symbol that a module exports. Returns NULL, after host->fail with INCOMPATIBLE, when it cannot serve
- * host_abi_major. What it returns stays valid for the process's life. */
+/* The one symbol that a module, attune_<name>.so, exports. Returns NULL, after host->fail with INCOMPATIBLE, when it
+ * cannot serve host_abi_major. What it returns stays valid for the process's life. It is called once in a process, and
+ * opens no library: that is for enumerate and later. */
 typedef const attune_backend *(*attune_backend_query_fn)(int32_t host_abi_major, const attune_host_services *host);
 #define ATTUNE_BACKEND_QUERY_SYMBOL "attune_backend_query"
+
+/* A backend defines its query under this name. For one that is linked into the library, the build sets the macro to
+ * attune_<name>_backend_query, and the function stays hidden. */
+#ifdef ATTUNE_BACKEND_QUERY
+#    define ATTUNE_BACKEND_EXPORT
+#else
+#    define ATTUNE_BACKEND_QUERY  attune_backend_query
+#    define ATTUNE_BACKEND_EXPORT ATTUNE_API
+#endif
+ATTUNE_BACKEND_EXPORT const attune_backend *ATTUNE_BACKEND_QUERY(int32_t host_abi_major,
+                                                                 const attune_host_services *host);
 
 ATTUNE_EXTERN_C_END
 
