@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "wording.h"
+
 const char tool_exit_help[] = "Exit status:\n"
                               "  0  success\n"
                               "  2  bad input: a flag, a file, or a problem that no backend could accept\n"
@@ -24,8 +26,12 @@ const char *tool_command(void) {
     return command_name;
 }
 
-enum tool_exit tool_fail(enum tool_exit status, const char *format, ...) {
+static void begin_sentence(void) {
     fprintf(stderr, "attune%s%s: ", command_name[0] ? " " : "", command_name);
+}
+
+enum tool_exit tool_fail(enum tool_exit status, const char *format, ...) {
+    begin_sentence();
     va_list values;
     va_start(values, format);
     vfprintf(stderr, format, values);
@@ -41,7 +47,10 @@ enum tool_exit tool_fail_library(attune_status status) {
         [ATTUNE_INCOMPATIBLE] = TOOL_UNAVAILABLE,   [ATTUNE_OUT_OF_MEMORY] = TOOL_FAILED,
         [ATTUNE_DEVICE_LOST] = TOOL_FAILED,         [ATTUNE_INTERNAL] = TOOL_FAILED,
     };
-    return tool_fail(exits[status], "%s", attune_last_error());
+    begin_sentence();
+    wording_print(stderr, attune_last_error());
+    fputc('\n', stderr);
+    return exits[status];
 }
 
 enum tool_exit tool_fail_file(enum files_status status, const char *flag, const char *message) {

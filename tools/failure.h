@@ -27,7 +27,7 @@ const char *tool_command(void);
 /* Prints "attune COMMAND: " and the sentence, and returns the status. */
 enum tool_exit tool_fail(enum tool_exit status, const char *format, ...) ATTUNE_PRINTF(2, 3);
 
-/* The same for what the library refused: prints attune_last_error. */
+/* The same for what the library refused: prints attune_last_error, with its arguments' names as flags. */
 enum tool_exit tool_fail_library(attune_status status);
 
 /* The same for a file that a flag named: message is what tools/files said. */
