@@ -63,7 +63,7 @@ static const struct {
     {FILE_SEQUSED_Q, offsetof(attune_attention_args, seqused_q), input_upload_integers},
     {FILE_SEQUSED_K, offsetof(attune_attention_args, seqused_k), input_upload_integers},
     {FILE_LEFTPAD_K, offsetof(attune_attention_args, leftpad_k), input_upload_integers},
-    {FILE_BLOCK_TABLE, offsetof(attune_attention_args, block_table), input_upload_integers},
+    {FILE_BLOCK_TABLE, offsetof(attune_attention_args, block_table), input_upload_pages},
     {FILE_DESCALE_Q, offsetof(attune_attention_args, descale_q), input_upload_floats},
     {FILE_DESCALE_K, offsetof(attune_attention_args, descale_k), input_upload_floats},
     {FILE_DESCALE_V, offsetof(attune_attention_args, descale_v), input_upload_floats},
@@ -155,7 +155,9 @@ static enum tool_exit check_load(const struct load *load, const char *flag, cons
     if (array->rank != load->rank)
         return tool_fail(TOOL_BAD_INPUT, "%s %s: the file has %d axes: %s needed", flag, spec, array->rank,
                          load->rank == 4 ? "four, as (B, S, H, D), are" : "three, (total, H, D), are");
-    if (!load->is_rounded && array_type_to_dtype(array->type) != load->dtype)
+    if (load->dtype == ATTUNE_DTYPE_NONE && array->type == ARRAY_F64)
+        return tool_fail(TOOL_BAD_INPUT, "%s %s: it holds f64, which no kernel reads; --dtype rounds it", flag, spec);
+    if (!load->is_rounded && (array->type == ARRAY_F64 || array_type_to_dtype(array->type) != load->dtype))
         return tool_fail(TOOL_BAD_INPUT, "%s %s: dtype mismatch: it holds %s and --q %s; --dtype rounds all to one",
                          flag, spec, array_type_name(array->type), attune_dtype_name(load->dtype));
     return TOOL_OK;

@@ -22,4 +22,9 @@ enum tool_exit input_upload_integers(struct tensors *tensors, const char *flag, 
 enum tool_exit input_upload_mask(struct tensors *tensors, const char *flag, const char *spec,
                                  attune_tensor *out_tensor);
 
+/* A block table: entries that are not read may hold anything, so what int32 does not have saturates, and names no page.
+ */
+enum tool_exit input_upload_pages(struct tensors *tensors, const char *flag, const char *spec,
+                                  attune_tensor *out_tensor);
+
 #endif

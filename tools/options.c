@@ -159,8 +159,8 @@ static const struct flag rows[] = {
     FILE_ROW("--lse", FILE_LSE, BOTH, "write the natural logarithm of each row's sum: (B, Hq, Sq), or (Hq, total)"),
     FILE_ROW("--probs", FILE_PROBS, BOTH, "write the weights before dropout (B, Hq, Sq, Sk); O(S^2) memory"),
     ROW("--dtype", "f32|f16|bf16|e4m3", set_dtype, dtype, BOTH,
-        "round q, k and v to it, to nearest even, e4m3 saturating. Default: what q's file holds, f64 taken as f32; "
-        "then k and v must hold the same. plan: f32"),
+        "round q, k and v to it, to nearest even, e4m3 saturating. Default: what q's file holds; then k and v must "
+        "hold the same, and not f64. plan: f32"),
     ROW("--out-dtype", "T", set_dtype, out_dtype, BOTH,
         "ask the kernel for another o, dq, dk and dv than q's dtype (bf16 where that is e4m3)"),
     ROW("--layout", "bshd|bhsd", option_set_layout, layout, BOTH,
