@@ -80,7 +80,8 @@ static enum tool_exit take(const struct flag_table *table, int found, const char
     if (found == '?')
         return tool_fail(TOOL_BAD_INPUT, "%s: %s takes no value", word, flag->name);
     if (seen[flag - table->flags])
-        return tool_fail(TOOL_BAD_INPUT, "%s: given twice", flag->name);
+        return tool_fail(TOOL_BAD_INPUT, "%s%s%s: the flag is given twice", flag->name, flag->argument ? " " : "",
+                         flag->argument ? optarg : "");
     seen[flag - table->flags] = true;
     return flag->set(flag, flag->argument ? optarg : NULL, options + flag->offset);
 }

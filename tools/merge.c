@@ -118,6 +118,17 @@ static enum tool_exit load_o(struct merge *merge, int part) {
     return status;
 }
 
+/* The rest is the library's to say; but it takes o's rank from us. */
+static enum tool_exit check_part(const struct merge *merge, int part) {
+    const attune_tensor *o = &merge->part_o[part];
+    const attune_tensor *lse = &merge->part_lse[part];
+    if ((o->rank == 3 || o->rank == 4) && lse->rank == o->rank - 1)
+        return TOOL_OK;
+    return tool_fail(TOOL_BAD_INPUT,
+                     "--o %s has %d axes and --lse %s %d: four and three are needed, or three and two where packed",
+                     merge->options.o.path[part], o->rank, merge->options.lse.path[part], lse->rank);
+}
+
 static enum tool_exit load_parts(struct merge *merge) {
     enum tool_exit status = TOOL_OK;
     for (int part = 0; !status && part < merge->options.o.count; ++part) {
@@ -125,6 +136,8 @@ static enum tool_exit load_parts(struct merge *merge) {
         if (!status)
             status =
                 input_upload_floats(&merge->tensors, "--lse", merge->options.lse.path[part], &merge->part_lse[part]);
+        if (!status)
+            status = check_part(merge, part);
     }
     return status;
 }

@@ -168,7 +168,10 @@ static const struct flag rows[] = {
         "and paged tensors have but one layout"),
 #undef GROUP
 #define GROUP "Backward, run after forward where --do is given"
-    FILE_ROW("--do", FILE_DO, BOTH, "the gradient of o, shaped as it; rounded to o's dtype"),
+    FILE_ROW(
+        "--do", FILE_DO, BOTH,
+        "the gradient of o, shaped as it; rounded to o's dtype. If no gradient is written, dq, dk and dv are computed "
+        "all the same"),
     FILE_ROW("--dlse", FILE_DLSE, BOTH, "the gradient of lse, shaped as it"),
     FILE_ROW("--dq", FILE_DQ, BOTH, "write the gradient of q"),
     FILE_ROW("--dk", FILE_DK, BOTH, "write the gradient of k"),

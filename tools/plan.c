@@ -44,7 +44,7 @@ static enum tool_exit plan_backward(struct plan *plan) {
     args->dout = args->o;
     if (plan->options.files[FILE_DLSE])
         args->dlse = args->lse;
-    return results_create_backward(&plan->options, &plan->tensors, true, args);
+    return results_create_backward(&plan->options, &plan->tensors, args);
 }
 
 static enum tool_exit plan_problem(struct plan *plan) {

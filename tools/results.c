@@ -61,11 +61,10 @@ enum tool_exit results_create_forward(const struct options *options, struct tens
     return status;
 }
 
-enum tool_exit results_create_backward(const struct options *options, struct tensors *tensors, bool where_none,
+enum tool_exit results_create_backward(const struct options *options, struct tensors *tensors,
                                        attune_attention_args *args) {
     const char *const *files = options->files;
-    bool all =
-        where_none && !files[FILE_DQ] && !files[FILE_DK] && !files[FILE_DV] && !files[FILE_DBIAS] && !files[FILE_DSINK];
+    bool all = !files[FILE_DQ] && !files[FILE_DK] && !files[FILE_DV] && !files[FILE_DBIAS] && !files[FILE_DSINK];
     attune_dtype dtype = output_dtype(options, args->q.dtype);
     bool exchange_k = arguments_exchange_k(options);
     int64_t head_dim = args->q.shape[args->q.rank - 1];

@@ -14,8 +14,8 @@
 enum tool_exit results_create_forward(const struct options *options, struct tensors *tensors,
                                       attune_attention_args *args);
 
-/* Adds dq, dk, dv, dbias and dsink where they are wanted. where_none: plan's, in which no flag means dq, dk and dv. */
-enum tool_exit results_create_backward(const struct options *options, struct tensors *tensors, bool where_none,
+/* Adds those of dq, dk, dv, dbias and dsink that are wanted; with no flag for any of them dq, dk and dv. */
+enum tool_exit results_create_backward(const struct options *options, struct tensors *tensors,
                                        attune_attention_args *args);
 
 /* Adds to outputs every tensor that a flag names, and o in any case. args has those of both passes. */

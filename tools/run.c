@@ -84,7 +84,7 @@ static enum tool_exit run_backward(struct run *run) {
     run->backward.probs = (attune_tensor){0}; /* forward's alone */
     enum tool_exit status = arguments_load_gradients(&run->options, &run->tensors, &run->backward);
     if (!status)
-        status = results_create_backward(&run->options, &run->tensors, false, &run->backward);
+        status = results_create_backward(&run->options, &run->tensors, &run->backward);
     if (!status)
         status = timing_measure(backward_once, run, run->options.repeat, &run->backward_timing);
     return status;

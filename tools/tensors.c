@@ -115,7 +115,7 @@ enum tool_exit tensors_download(struct tensors *tensors, const attune_tensor *te
     memcpy(array.shape, tensor->shape, (size_t)tensor->rank * sizeof array.shape[0]);
     if (!array_measure(&array))
         return tool_fail_memory();
-    void *data;
+    void *data = NULL;
     enum tool_exit status = fetch(tensors, tensor, array.count, &data);
     if (status)
         return status;

@@ -28,11 +28,13 @@ RUN_FLAGS = """
 """.split()
 
 
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("ATTUNE_")}
+
+
 def attune(*words, stdout=subprocess.PIPE, **variables):
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("ATTUNE_")}
     line = [COMMAND, *map(str, words)]
     return subprocess.run(
-        line, env=environment | variables, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=60
+        line, env=ENVIRONMENT | variables, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=60
     )
 
 
@@ -194,7 +196,7 @@ def test_layout_changes_no_result():
 def test_long_runs_show_progress():
     write_problem()
     line = [COMMAND, *map(str, run_words("--repeat", 1000000, "-o", "o.npy"))]
-    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(line, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as process:
         start = time.monotonic()
         told, _, _ = select.select([process.stderr], [], [], 20)
         waited = time.monotonic() - start
@@ -250,16 +252,14 @@ def test_malformed_selector_is_bad_input():
     refuse(2, words, "cpu:")
 
 
-def kernel_of(op):
-    backends = json.loads(expect(0, "devices", "--json", "--verbose").stdout)["backends"]
-    kernels = next(b for b in backends if b["name"] == BACKEND)["devices"][0]["kernels"]
-    return next(kernel["name"] for kernel in kernels if kernel["op"] == op)
+def test_a_problem_that_no_kernel_computes():
+    write_problem(head_dim=1000)
+    result = refuse(3, run_words("-o", "o.npy"), "1000", "576")
+    assert "forward" in result.stderr
 
 
-def test_a_kernel_row_that_cannot():
+def test_no_such_kernel_row():
     write_problem()
-    name = kernel_of("backward")
-    refuse(3, run_words("-o", "o.npy", "--kernel", name), name)
     refuse(2, run_words("-o", "o.npy", "--kernel", "no_such_row"), "no_such_row")
 
 
@@ -301,6 +301,12 @@ def test_an_error_leaves_the_old_output():
 def test_gradients_need_do():
     write_problem()
     refuse(2, run_words("--dq", "dq.npy"), "--dq", "--do")
+
+
+def test_do_alone_runs_backward():
+    write_problem()
+    summary = json.loads(expect(0, *run_words("--do", "do.npy", "--json")).stdout)
+    assert [p["op"] for p in summary["passes"]] == ["forward", "backward"]
 
 
 def test_sentences_name_flags():
@@ -377,7 +383,7 @@ def test_plan_json():
 
 def test_plan_backward():
     fields = json.loads(plan(0, "--shape", "2,5,7,4,2,8", "--op", "bwd", "--json").stdout)
-    assert fields["op"] == "bwd" and fields["kernel"] == kernel_of("backward")
+    assert fields["op"] == "bwd" and fields["kernel"]
     implied = json.loads(plan(0, "--shape", "2,5,7,4,2,8", "--do", "x", "--dq", "y", "--json").stdout)
     assert implied["op"] == "bwd"
 
@@ -401,10 +407,9 @@ def test_plan_reads_no_more_than_shapes_and_writes_nothing():
 
 
 def test_plan_of_a_refused_problem():
-    name = kernel_of("backward")
-    result = plan(3, "--shape", "2,5,7,4,2,8", "--kernel", name)
-    assert name in result.stdout and result.stderr.startswith("attune plan: ")
-    fields = json.loads(plan(3, "--shape", "2,5,7,4,2,8", "--kernel", name, "--json").stdout)
+    result = plan(3, "--shape", "2,5,7,4,2,1000")
+    assert "1000" in result.stdout and result.stderr.startswith("attune plan: ")
+    fields = json.loads(plan(3, "--shape", "2,5,7,4,2,1000", "--json").stdout)
     assert fields["status"] == "UNSUPPORTED" and fields["kernel"] is None
     assert all(refusal["kernel"] and refusal["reason"] for refusal in fields["refusals"]) and fields["refusals"]
 

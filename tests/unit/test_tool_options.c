@@ -151,8 +151,8 @@ static void test_words_that_are_no_flags(void **state) {
     refuse("-x", "-x: no such flag");
     refuse("--shape 1,1,1,1,1,1", "--shape: no such flag"); /* plan's */
     refuse("--causal stray", "stray: neither a flag nor the value of one");
-    refuse("--causal --causal", "--causal: given twice");
-    refuse("--scale 1 --scale 1", "--scale: given twice");
+    refuse("--causal --causal", "--causal: the flag is given twice");
+    refuse("--scale 1 --scale 2", "--scale 2: the flag is given twice");
     refuse("--causal=1", "--causal takes no value");
     refuse("--scale", "--scale: needs a value");
     refuse("-o", "-o: needs a value");
