@@ -244,7 +244,7 @@ static const struct flag rows[] = {
         "this kernel row and no other; 'attune devices --verbose' lists them"),
     SWITCH_ROW("--deterministic", deterministic, BOTH, "bit-identical from run to run"),
     SWITCH_ROW("--check", check, BOTH, "check lengths, offsets and tables on every run. The first run always does"),
-    INTEGER_ROW("--repeat", flag_set_integer, repeat, 1, 1000000000, COMMAND_RUN,
+    INTEGER_ROW("--repeat", flag_set_integer, repeat, 1, 1000000, COMMAND_RUN,
                 "run N times and report the fastest and the median"),
     SWITCH_ROW("--json", json, COMMAND_RUN, "print the summary as JSON, with or without -o"),
     SWITCH_ROW("--json", json, COMMAND_PLAN, "print every field as JSON"),

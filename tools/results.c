@@ -112,11 +112,12 @@ enum tool_exit results_collect(const struct options *options, struct tensors *te
     enum tool_exit status = TOOL_OK;
     for (size_t i = 0; !status && i < sizeof rows / sizeof rows[0]; ++i) {
         enum option_file file = rows[i].file;
+        if (!options->files[file] && file != FILE_O)
+            continue;
         attune_tensor tensor = *(const attune_tensor *)((const char *)args + rows[i].member);
         if (is_exchanged(options, rows[i].side))
             tensor = tensor_exchange_axes(tensor);
-        if (options->files[file] || file == FILE_O)
-            status = outputs_add(outputs, tensors, option_file_flag(file), options->files[file], &tensor);
+        status = outputs_add(outputs, tensors, option_file_flag(file), options->files[file], &tensor);
     }
     return status;
 }

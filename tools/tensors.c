@@ -11,15 +11,18 @@ void tensors_release(struct tensors *tensors) {
         attune_memory_free(tensors->device, tensors->memory[--tensors->count]);
 }
 
-/* A host array of the size that a tensor of these extents has: only to count, so of bytes. */
 static enum tool_exit measure(attune_dtype dtype, int rank, const int64_t *shape, int64_t *out_bytes) {
-    struct array sized = {.type = ARRAY_U8, .rank = rank};
-    memcpy(sized.shape, shape, (size_t)rank * sizeof *shape);
+    struct array array = {.type = ARRAY_U8, .rank = rank};
+    memcpy(array.shape, shape, (size_t)rank * sizeof *shape);
     int64_t element_bytes = (int64_t)attune_dtype_size_bytes(dtype);
-    if (!array_measure(&sized) || sized.bytes > INT64_MAX / element_bytes)
-        return tool_fail(TOOL_BAD_INPUT, "a tensor's bytes must fit in 63 bits, and those of an output do not");
-    *out_bytes = sized.bytes * element_bytes;
-    return TOOL_OK;
+    if (array_measure(&array) && array.bytes <= INT64_MAX / element_bytes) {
+        *out_bytes = array.bytes * element_bytes;
+        return TOOL_OK;
+    }
+    char text[ARRAY_SHAPE_TEXT_BYTES];
+    array_shape_format(&array, text);
+    return tool_fail(TOOL_BAD_INPUT, "a tensor of shape %s and dtype %s: its bytes must fit in 63 bits", text,
+                     attune_dtype_name(dtype));
 }
 
 static enum tool_exit allocate(struct tensors *tensors, attune_dtype dtype, int rank, const int64_t *shape,

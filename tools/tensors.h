@@ -35,7 +35,7 @@ enum tool_exit tensors_upload(struct tensors *tensors, const char *flag, const s
 /* The elements of a contiguous tensor: f16 as f16, other floats widened to f32. array_release frees the result. */
 enum tool_exit tensors_download(struct tensors *tensors, const attune_tensor *tensor, struct array *out_array);
 
-/* The same elements with the two axes before the last exchanged: (B, H, S, D) seen as (B, S, H, D). */
+/* The same elements with the two axes before the last exchanged: (B, H, S, D) seen as (B, S, H, D). rank 3 or 4. */
 attune_tensor tensor_exchange_axes(attune_tensor tensor);
 
 #endif
