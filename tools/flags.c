@@ -105,10 +105,19 @@ enum tool_exit flags_parse(const struct flag_table *table, int argc, char **argv
     return TOOL_OK;
 }
 
+/* The first word of text; what stands in parentheses is one word, so that no shape is torn. */
+static int word_length(const char *text) {
+    int depth = 0;
+    int length = 0;
+    for (; text[length] && (depth > 0 || text[length] != ' '); ++length)
+        depth += (text[length] == '(') - (text[length] == ')');
+    return length;
+}
+
 static void print_wrapped(const char *text) {
     int column = HELP_COLUMN;
     while (*text) {
-        int length = (int)strcspn(text, " ");
+        int length = word_length(text);
         if (column > HELP_COLUMN && column + 1 + length > HELP_WIDTH) {
             printf("\n%*s", HELP_COLUMN, "");
             column = HELP_COLUMN;

@@ -20,8 +20,9 @@ static const char usage[] = "attune plan - what would be done for a problem, and
                             "Prints the kernel row, tiles, splits, work and roofline that 'attune run' would\n"
                             "have with the same flags, and for each row that was refused its reason. Nothing\n"
                             "is computed and no file is written: the flags of outputs and of --do and --dlse\n"
-                            "only say that they are wanted. The other files are read for their shapes; cu_seqlens\n"
-                            "also for the packed lengths. If every row is refused, the exit status is 3.\n";
+                            "only say that they are wanted. The other files are read for their shapes, those\n"
+                            "of cu_seqlens for the packed lengths too. If every row is refused, the exit\n"
+                            "status is 3.\n";
 
 static const char examples[] = "\n"
                                "Examples:\n"
