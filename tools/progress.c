@@ -28,7 +28,7 @@ static struct {
 static void print_line(int64_t seconds) {
     fprintf(stderr, "attune %s: %s", tool_command(), watch.stage);
     if (watch.total > 1)
-        fprintf(stderr, ", %" PRId64 " of %" PRId64 " runs done", watch.done, watch.total);
+        fprintf(stderr, ", %" PRId64 " of %" PRId64 " done", watch.done, watch.total);
     fprintf(stderr, ", %" PRId64 " s\n", seconds);
 }
 

@@ -202,7 +202,7 @@ def test_long_runs_show_progress():
         waited = time.monotonic() - start
         text = process.stderr.readline() if told else ""
         process.kill()
-    assert re.fullmatch(r"attune run: forward, \d+ of 1000000 runs done, 2 s\n", text)
+    assert re.fullmatch(r"attune run: forward, \d+ of 1000000 done, 2 s\n", text)
     assert waited > 1.5
     assert not os.path.exists("o.npy")
 
