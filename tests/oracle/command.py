@@ -1,7 +1,7 @@
 """The attune command as an outside script sees it: a Request becomes files and words, and the files
 that the command wrote become arrays again.
 
-ATTUNE_COMMAND is the command's path, ATTUNE_TEST_BACKEND the backend to judge (cpu).
+TEST_COMMAND is the command's path, TEST_BACKEND the backend to judge (cpu).
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from closeness import check
 from formats import round_to
 from semantics import Problem, backward, forward
 
-BACKEND = os.environ.get("ATTUNE_TEST_BACKEND", "cpu")
+BACKEND = os.environ.get("TEST_BACKEND", "cpu")
 NATIVE = {"<f4": "f32", "<f2": "f16"}
 
 STORED = ("q", "k", "v")
@@ -173,11 +173,11 @@ def how_words(request):
 
 def call(words, **variables):
     """Runs the command, and prints a line that can be pasted; pytest shows it when a test fails."""
-    if "ATTUNE_COMMAND" not in os.environ:
-        raise RuntimeError("ATTUNE_COMMAND must be the path of the attune command")
+    if "TEST_COMMAND" not in os.environ:
+        raise RuntimeError("TEST_COMMAND must be the path of the attune command")
     environment = {name: value for name, value in os.environ.items() if name != "ATTUNE_BACKEND"}
     environment.setdefault("ATTUNE_CPU_ISA", "reference")
-    line = [os.environ["ATTUNE_COMMAND"], *map(str, words)]
+    line = [os.environ["TEST_COMMAND"], *map(str, words)]
     settings = "".join(f"{name}={shlex.quote(value)} " for name, value in variables.items())
     print(settings + shlex.join(line))
     result = subprocess.run(

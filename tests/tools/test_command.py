@@ -1,7 +1,7 @@
 """The attune command's manners: exit status, what goes to stdout and stderr, JSON, and files that
 appear together or not at all. Its numbers are tests/oracle's business.
 
-ATTUNE_COMMAND is the command's path, ATTUNE_TEST_BACKEND the backend that runs (cpu).
+TEST_COMMAND is the command's path, TEST_BACKEND the backend that runs (cpu).
 """
 
 import json
@@ -14,8 +14,8 @@ import time
 import numpy as np
 import pytest
 
-COMMAND = os.environ["ATTUNE_COMMAND"]
-BACKEND = os.environ.get("ATTUNE_TEST_BACKEND", "cpu")
+COMMAND = os.environ["TEST_COMMAND"]
+BACKEND = os.environ.get("TEST_BACKEND", "cpu")
 SUBCOMMANDS = ["devices", "run", "plan", "merge", "conform"]
 
 # `run`'s flags as outside scripts use them, from the contract.
