@@ -1,0 +1,160 @@
+/*
+ * What host code of backends and core compute alike: checked arithmetic, the places of elements, what a tile takes, how
+ * a grid is folded into one that a device can launch. core/portable holds what device code needs too.
+ *
+ * Everything here is a pure static inline function on 64-bit integers, and compiles as C11 and C++17. On what a
+ * validated problem holds nothing overflows.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef ATTUNE_BACKEND_UTIL_H
+#define ATTUNE_BACKEND_UTIL_H
+
+#include "attune/backend.h"
+
+ATTUNE_EXTERN_C_BEGIN
+
+/* The first fields of a struct attune_backend, in its initialiser. */
+#define ATTUNE_BACKEND_HEADER(name, description, priority)                                                             \
+    sizeof(attune_backend), ATTUNE_BACKEND_ABI_MAJOR, ATTUNE_BACKEND_ABI_MINOR, sizeof(attune_kernel_row), (name),     \
+        (description), (priority)
+
+/* ---- Arithmetic ---- */
+
+static inline int64_t attune_min(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static inline int64_t attune_max(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/* value 0 or more, divisor 1 or more. */
+static inline int64_t attune_ceil_div(int64_t value, int64_t divisor) {
+    return value / divisor + (value % divisor != 0);
+}
+
+/* False, with *out_sum untouched, if the sum does not fit. */
+static inline bool attune_add_checked(uint64_t a, uint64_t b, uint64_t *out_sum) {
+    if (a > UINT64_MAX - b) {
+        return false;
+    }
+    *out_sum = a + b;
+    return true;
+}
+
+/* False, with *out_product untouched, if the product does not fit. */
+static inline bool attune_multiply_checked(uint64_t a, uint64_t b, uint64_t *out_product) {
+    if (b != 0 && a > UINT64_MAX / b) {
+        return false;
+    }
+    *out_product = a * b;
+    return true;
+}
+
+/* The least multiple that is not below value; multiple 1 or more. False if that does not fit. */
+static inline bool attune_round_up_checked(uint64_t value, uint64_t multiple, uint64_t *out_rounded) {
+    uint64_t rest = value % multiple;
+    return attune_add_checked(value, rest == 0 ? 0 : multiple - rest, out_rounded);
+}
+
+/* ---- Operands ---- */
+
+/* The size of one element; 0 for ATTUNE_DTYPE_NONE and for values outside the enum. */
+static inline int64_t attune_element_bytes(attune_dtype dtype) {
+    switch (dtype) {
+    case ATTUNE_DTYPE_NONE:
+        return 0;
+    case ATTUNE_DTYPE_E4M3:
+    case ATTUNE_DTYPE_U8:
+        return 1;
+    case ATTUNE_DTYPE_F16:
+    case ATTUNE_DTYPE_BF16:
+        return 2;
+    case ATTUNE_DTYPE_F32:
+    case ATTUNE_DTYPE_I32:
+    case ATTUNE_DTYPE_U32:
+        return 4;
+    case ATTUNE_DTYPE_U64:
+    case ATTUNE_DTYPE_F64:
+        return 8;
+    }
+    return 0;
+}
+
+static inline bool attune_problem_has(const attune_problem *problem, attune_operand operand) {
+    return problem->operand[operand].dtype != ATTUNE_DTYPE_NONE;
+}
+
+/* The number of index tuples of a layout: 0 for an absent operand. */
+static inline int64_t attune_layout_elements(const attune_layout *layout) {
+    if (layout->dtype == ATTUNE_DTYPE_NONE) {
+        return 0;
+    }
+    return layout->shape[0] * layout->shape[1] * layout->shape[2] * layout->shape[3];
+}
+
+/* Elements from the operand's first to the one at (i0, i1, i2, i3). Along an axis of stride 0 any index is legal. */
+static inline int64_t attune_layout_offset(const attune_layout *layout, int64_t i0, int64_t i1, int64_t i2,
+                                           int64_t i3) {
+    return i0 * layout->stride[0] + i1 * layout->stride[1] + i2 * layout->stride[2] + i3 * layout->stride[3];
+}
+
+/* Where a pointer points, for a backend whose data are addresses. */
+static inline void *attune_pointer_address(attune_pointer pointer) {
+    return (char *)pointer.data + pointer.byte_offset;
+}
+
+/* The address of an operand's element likewise. */
+static inline void *attune_element(const attune_problem *problem, const attune_bindings *bindings,
+                                   attune_operand operand, int64_t i0, int64_t i1, int64_t i2, int64_t i3) {
+    const attune_layout *layout = &problem->operand[operand];
+    char *first = (char *)attune_pointer_address(bindings->operand[operand]);
+    return first + attune_layout_offset(layout, i0, i1, i2, i3) * attune_element_bytes(layout->dtype);
+}
+
+/* ---- Tiles ---- */
+
+/* The on-chip memory that core reckons a tile of Br x Bc to take where it chooses the tile, for rows that declare
+ * ATTUNE_FEATURE_ANY_TILE: in forward Q, K and V in their own dtype and S in f32; in backward dO, and dP in f32,
+ * besides. Accumulators are taken to be in registers. This much, and the row's shared_bytes, fits in
+ * shared_memory_bytes where that is a limit and not a cache.
+ *
+ * Source: Dao et al., FlashAttention (arXiv 2205.14135), algorithm 1. */
+static inline int64_t attune_tile_bytes(const attune_problem *problem, int64_t tile_rows, int64_t tile_keys) {
+    const int64_t head_dims = problem->head_dim + problem->head_dim_v;
+    const int64_t score_bytes = 4 * tile_rows * tile_keys;
+    if (problem->op == ATTUNE_OP_BACKWARD) {
+        return attune_element_bytes(problem->dtype) * (tile_rows + tile_keys) * head_dims + 2 * score_bytes;
+    }
+    const int64_t elements = tile_rows * problem->head_dim + tile_keys * head_dims;
+    return attune_element_bytes(problem->dtype) * elements + score_bytes;
+}
+
+/* ---- The grid ---- */
+
+/* Folds a grid of any size into one whose axes do not exceed the device's; core/portable/work.h unfolds it. The last
+ * work-groups of a folded grid may be idle. False if no folded grid is large enough. A grid that fits is kept; an empty
+ * one is {0, 0, 0}.
+ *
+ * grid: extents that are 0 or more, with a product below 2^62. max: 1 or more along each axis. */
+static inline bool attune_grid_fold(const int64_t grid[3], const int64_t max[3], int64_t out_folded[3]) {
+    const int64_t total = grid[0] * grid[1] * grid[2];
+    const bool is_kept = total == 0 || (grid[0] <= max[0] && grid[1] <= max[1] && grid[2] <= max[2]);
+    const int64_t lines = attune_ceil_div(total, max[0]);
+    const int64_t layers = attune_ceil_div(lines, max[1]);
+    if (is_kept) {
+        for (int axis = 0; axis < 3; axis++) {
+            out_folded[axis] = total == 0 ? 0 : grid[axis];
+        }
+    } else if (layers <= max[2]) {
+        out_folded[2] = layers;
+        out_folded[1] = attune_ceil_div(lines, layers);
+        out_folded[0] = attune_ceil_div(attune_ceil_div(total, layers), out_folded[1]);
+    }
+    return is_kept || layers <= max[2];
+}
+
+ATTUNE_EXTERN_C_END
+
+#endif
