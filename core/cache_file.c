@@ -32,8 +32,9 @@ static const char magic[8] = "attune1";
 
 /* FNV-1a, 64 bits (draft-eastlake-fnv). It finds damage, not forgery: who can write here can run code anyway. */
 static uint64_t checksum_add(uint64_t checksum, const void *bytes, size_t size) {
-    for (const unsigned char *at = bytes, *end = at + size; at < end; at++) {
-        checksum = (checksum ^ *at) * UINT64_C(0x100000001b3);
+    const unsigned char *byte = bytes;
+    for (size_t index = 0; index < size; index++) {
+        checksum = (checksum ^ byte[index]) * UINT64_C(0x100000001b3);
     }
     return checksum;
 }

@@ -5,26 +5,21 @@
 
 #include <string.h>
 
-static const struct {
-    const char *name;
-    size_t size_bytes;
-} dtypes[] = {
-    [ATTUNE_DTYPE_NONE] = {"none", 0}, [ATTUNE_DTYPE_F32] = {"f32", 4},   [ATTUNE_DTYPE_F16] = {"f16", 2},
-    [ATTUNE_DTYPE_BF16] = {"bf16", 2}, [ATTUNE_DTYPE_E4M3] = {"e4m3", 1}, [ATTUNE_DTYPE_U8] = {"u8", 1},
-    [ATTUNE_DTYPE_I32] = {"i32", 4},   [ATTUNE_DTYPE_U32] = {"u32", 4},   [ATTUNE_DTYPE_U64] = {"u64", 8},
-    [ATTUNE_DTYPE_F64] = {"f64", 8},
-};
-
-static bool is_known(attune_dtype dtype) {
-    return (size_t)dtype < sizeof dtypes / sizeof dtypes[0];
-}
+#include "attune/backend_util.h"
 
 size_t attune_dtype_size_bytes(attune_dtype dtype) {
-    return is_known(dtype) ? dtypes[dtype].size_bytes : 0;
+    return (size_t)attune_element_bytes(dtype);
 }
 
 const char *attune_dtype_name(attune_dtype dtype) {
-    return is_known(dtype) ? dtypes[dtype].name : "unknown";
+    static const char *const names[] = {
+        [ATTUNE_DTYPE_NONE] = "none", [ATTUNE_DTYPE_F32] = "f32",   [ATTUNE_DTYPE_F16] = "f16",
+        [ATTUNE_DTYPE_BF16] = "bf16", [ATTUNE_DTYPE_E4M3] = "e4m3", [ATTUNE_DTYPE_U8] = "u8",
+        [ATTUNE_DTYPE_I32] = "i32",   [ATTUNE_DTYPE_U32] = "u32",   [ATTUNE_DTYPE_U64] = "u64",
+        [ATTUNE_DTYPE_F64] = "f64",
+    };
+    size_t index = (size_t)dtype;
+    return index < sizeof names / sizeof names[0] ? names[index] : "unknown";
 }
 
 attune_tensor attune_tensor_contiguous(void *data, attune_dtype dtype, int32_t rank, const int64_t *shape) {

@@ -77,9 +77,13 @@ bool attune_env_cache_dir(char *out_path, size_t capacity) {
     return length >= 0 && (size_t)length < capacity && out_path[0] == '/';
 }
 
+/* Padding included, so that settings can be compared as bytes. */
 void attune_settings_init(struct attune_settings *out_settings) {
-    *out_settings =
-        (struct attune_settings){.backend = "", .backend_path = "", .cache_dir = "", .log_level = ATTUNE_LOG_WARN};
+    memset(out_settings, 0, sizeof *out_settings);
+    out_settings->backend = "";
+    out_settings->backend_path = "";
+    out_settings->cache_dir = "";
+    out_settings->log_level = ATTUNE_LOG_WARN;
 }
 
 attune_status attune_env_parse(const char *name, const char *value, struct attune_settings *settings) {

@@ -21,6 +21,16 @@ static void end_texts(attune_device_info *info) {
     info->driver[sizeof info->driver - 1] = '\0';
 }
 
+/* What a backend that failed without a word is taken to have meant. */
+static attune_status say_what_failed(attune_status status, int32_t device_index) {
+    if (attune_last_error()[0] != '\0') {
+        return status;
+    }
+    return status == ATTUNE_NOT_FOUND
+               ? attune_fail(status, "there is no device %d", (int)device_index)
+               : attune_fail(status, "device %d: %s", (int)device_index, attune_status_name(status));
+}
+
 attune_status attune_entry_describe_device(const struct attune_backend_entry *entry, int32_t device_index,
                                            attune_device_info *out_info) {
     attune_status status = attune_entry_check(entry);
@@ -31,9 +41,7 @@ attune_status attune_entry_describe_device(const struct attune_backend_entry *en
     attune_sentence_clear();
     status = device_index < 0 ? ATTUNE_NOT_FOUND : entry->backend.enumerate(device_index, &info);
     if (status != ATTUNE_OK) {
-        return attune_last_error()[0] != '\0'
-                   ? status
-                   : attune_fail(status, "device %d: %s", (int)device_index, attune_status_name(status));
+        return say_what_failed(status, device_index);
     }
     end_texts(&info);
     attune_text_format(info.selector, sizeof info.selector, "%s:%d", entry->name, (int)device_index);
@@ -105,6 +113,9 @@ static attune_backend_info describe_backend(const struct attune_backend_entry *e
 }
 
 attune_status attune_backend_get(int32_t index, attune_backend_info *out_info) {
+    if (out_info == NULL) {
+        return attune_args_refuse_null("out_info");
+    }
     struct attune_sentence before;
     attune_sentence_save(&before);
     const struct attune_backend_entry *entry = NULL;
@@ -121,6 +132,9 @@ attune_status attune_backend_get(int32_t index, attune_backend_info *out_info) {
 }
 
 attune_status attune_backend_get_device(int32_t index, int32_t device_index, attune_device_info *out_info) {
+    if (out_info == NULL) {
+        return attune_args_refuse_null("out_info");
+    }
     struct attune_sentence before;
     attune_sentence_save(&before);
     const struct attune_backend_entry *entry = NULL;

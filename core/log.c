@@ -57,7 +57,7 @@ static bool is_logged(attune_log_level level) {
 
 static void write_to_stderr(attune_log_level level, const char *line) {
     static const char *const names[] = {"", "error", "warning", "info", "debug"};
-    fprintf(stderr, "attune: %s: %s\n", names[level <= ATTUNE_LOG_DEBUG ? level : ATTUNE_LOG_DEBUG], line);
+    fprintf(stderr, "attune: %s: %s\n", names[level], line);
 }
 
 /* The sink is called without the lock: it may be slow, and other threads log meanwhile. */

@@ -34,8 +34,15 @@ static attune_status fail_as(attune_status status, const char *who) {
 
 static attune_status open_index(const struct attune_backend_entry *entry, int32_t index,
                                 const struct attune_settings *settings, attune_device **out_device) {
+    int32_t count = 0;
+    attune_status status = attune_entry_count_devices(entry, &count);
+    if (status == ATTUNE_OK && index >= count) {
+        status = attune_fail(ATTUNE_NOT_FOUND, "no such device; there are %d, from 0", (int)count);
+    }
     attune_device_info info;
-    attune_status status = attune_entry_describe_device(entry, index, &info);
+    if (status == ATTUNE_OK) {
+        status = attune_entry_describe_device(entry, index, &info);
+    }
     return status == ATTUNE_OK ? attune_device_make(entry, index, &info, settings, out_device) : status;
 }
 

@@ -119,6 +119,11 @@ typedef struct attune_layout {
 #define ATTUNE_FEATURE_CONVERT       (UINT64_C(1) << 28) /* append: the new rows' dtype is not the cache's */
 #define ATTUNE_FEATURE_COUNT         29
 
+/* What only rows declare, for the schedule: without the bit a row is given no tile but its own, one split, no pack. */
+#define ATTUNE_FEATURE_ANY_TILE (UINT64_C(1) << 61) /* honours any tile_rows and tile_keys, 4 to 128 */
+#define ATTUNE_FEATURE_SPLITS   (UINT64_C(1) << 62) /* leaves partial results and merges them, if splits > 1 */
+#define ATTUNE_FEATURE_PACK     (UINT64_C(1) << 63) /* shares a tile's rows among pack query heads of a group */
+
 /* A validated problem: nothing in it contradicts SEMANTICS or itself, and no product of its extents overflows. It holds
  * no pointer and no value that may change from run to run, so two equal problems share a plan. Padding is zero. */
 typedef struct attune_problem {
@@ -160,12 +165,12 @@ typedef struct attune_problem {
 
 /* ---- A planned run ---- */
 
-/* How the work is cut. grid is row tiles x splits x (batch * heads); a backend folds it into what its device can
- * launch. */
+/* How the work is cut. grid is row tiles x splits x (batch * heads / pack), a row without tiles having one for each
+ * row; a backend folds it into what its device can launch. backend_util.h has the arithmetic. */
 typedef struct attune_schedule {
     int32_t tile_rows; /* 0: the row has no tiles */
     int32_t tile_keys;
-    int32_t splits; /* 1 or more; a split past the last key tile is empty */
+    int32_t splits; /* 1 to ATTUNE_MERGE_PARTS_MAX; a split past the last key tile is empty */
     int32_t pack;   /* query heads of a group that share a tile's rows; 1: none */
     int64_t grid[3];
 } attune_schedule;
@@ -219,7 +224,7 @@ typedef struct attune_kernel_row {
     int32_t head_dim_multiple; /* of D and Dv; 1: any */
     int32_t rows_max;          /* most rows of a sequence; 0: any */
     const char *architecture;  /* "any", or what the backend compares with its device */
-    int32_t tile_rows;         /* 0: none, or any tile is honoured */
+    int32_t tile_rows;         /* 0: none, or ATTUNE_FEATURE_ANY_TILE */
     int32_t tile_keys;
     int32_t stages;
     int32_t threads;
@@ -311,6 +316,7 @@ typedef struct attune_backend {
                                 const attune_schedule *schedule);
     /* Loads the row's kernel and bakes in what does not change. request is valid during the call. */
     attune_status (*plan_build)(void *device, const attune_plan_request *request, void **out_plan);
+    /* Runs of the plan may still be queued, or recorded in a graph: the backend keeps what they need. */
     void (*plan_release)(void *device, void *plan);
     /* Launches: allocates nothing and does not block. bindings is valid during the call. */
     attune_status (*execute)(void *device, void *plan, void *stream, const attune_bindings *bindings);

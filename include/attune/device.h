@@ -87,11 +87,12 @@ ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_backend_get_device(int32_t ind
 
 /* Opens a device.
  *
- * selector: "auto"; or "BACKEND", "BACKEND:INDEX" or "BACKEND:NAME"; or several, separated by commas, of which the
- * first that works is opened (the log tells which ones were passed over). A single selector is strict: nothing else is
- * opened in its place. NULL or "": the variable ATTUNE_BACKEND, and if that is unset, "auto". "auto" takes GPUs before
- * the CPU and skips OpenCL devices that are CPUs and everything that calls itself an emulation.
- * Ownership: closed with attune_device_close. Opening a device twice gives two handles. Threads: any.
+ * selector: "auto"; or "BACKEND" (its device 0), "BACKEND:INDEX" or "BACKEND:NAME" (a device's name or the beginning of
+ * one name only, in any case of letters; of several devices with that name, the first); or several, separated by
+ * commas, of which the first that works is opened (the log tells which ones were passed over). A single selector is
+ * strict: nothing else is opened in its place. NULL or "": the variable ATTUNE_BACKEND, and if that is unset, "auto".
+ * "auto" takes GPUs before the CPU and skips OpenCL devices that are CPUs and everything that calls itself an
+ * emulation. Ownership: closed with attune_device_close. Opening a device twice gives two handles. Threads: any.
  * Errors: INVALID_ARGUMENT (malformed selector, a variable that cannot be read); NOT_FOUND (no such backend or device);
  * UNAVAILABLE (the driver or its library is missing: the sentence names it); INCOMPATIBLE; OUT_OF_MEMORY. */
 ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_device_open(const char *selector, attune_device **out_device);

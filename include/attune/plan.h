@@ -109,10 +109,11 @@ typedef struct attune_refusal {
 typedef struct attune_explanation {
     size_t struct_size;
 
-    attune_status status;         /* ATTUNE_OK or ATTUNE_UNSUPPORTED */
-    char kernel[ATTUNE_NAME_MAX]; /* the chosen row; "" if there is none */
-    char device[ATTUNE_NAME_MAX]; /* the selector that opens the device */
-    int32_t tile_rows;            /* Br x Bc; 0 if the kernel has no tiles */
+    attune_status status;            /* ATTUNE_OK or ATTUNE_UNSUPPORTED */
+    char kernel[ATTUNE_NAME_MAX];    /* the chosen row; "" if there is none */
+    char device[ATTUNE_NAME_MAX];    /* the selector that opens the device */
+    char problem[ATTUNE_REASON_MAX]; /* what was asked for: operation, dtype, sizes, options */
+    int32_t tile_rows;               /* Br x Bc; 0 if the kernel has no tiles */
     int32_t tile_keys;
     int32_t splits;
     int32_t pack;             /* query heads of a group that share a tile's rows; 1: none */
@@ -122,8 +123,8 @@ typedef struct attune_explanation {
     uint64_t tensor_bytes;    /* of all tensors given, each counted once */
 
     /* The work of the problem itself, whatever computes it. */
-    double visible_pairs;   /* (row, key) pairs over batches and heads that have to be computed; an upper bound
-                               where lengths lie in device memory or a mask or table decides */
+    double visible_pairs;   /* (row, key) pairs over batches and heads that have to be computed */
+    bool pairs_are_bound;   /* visible_pairs is an upper bound: lengths, a mask or a table in device memory decide */
     double flops;           /* 4 D-wide operations a pair in forward; 2.5 times that in backward */
     double bytes;           /* each tensor moved once */
     double intensity;       /* flops / bytes */

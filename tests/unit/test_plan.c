@@ -1,0 +1,507 @@
+/*
+ * Plans: what is fixed in them, what a run may change, and what it is refused for.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "core/plan.h"
+
+#include "attune/kvcache.h"
+#include "core/host.h"
+#include "core/schedule.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/fake_backend.h"
+#include "tests/support/problems.h"
+
+static struct fake fake;
+static _Alignas(256) float memory[1 << 15];
+static _Alignas(256) unsigned char scratch[1 << 14];
+
+#define ALL_FEATURES (ATTUNE_FEATURE_ANY_TILE | ((UINT64_C(1) << ATTUNE_FEATURE_COUNT) - 1))
+
+static int set_up(void **state) {
+    (void)state;
+    fake_init(&fake);
+    fake.rows[0].features = ALL_FEATURES & ~ATTUNE_FEATURE_O_IS_Q;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    attune_host_limit_allocations(-1);
+    fake_finish(&fake);
+    return 0;
+}
+
+/* B 2, S 16, H 4, D 8 */
+static attune_forward_args usual_args(void) {
+    return test_forward_args(memory, 2, 16, 4, 8);
+}
+
+static attune_plan *make_plan(const attune_forward_args *args) {
+    attune_plan *plan = NULL;
+    assert_int_equal(attune_plan_create(&fake.device, ATTUNE_OP_FORWARD, args, &plan), ATTUNE_OK);
+    return plan;
+}
+
+static attune_status run(attune_plan *plan, const attune_forward_args *args) {
+    return attune_plan_run(plan, NULL, args, scratch, 0, sizeof scratch);
+}
+
+#define assert_fails(call, status, part)                                                                               \
+    do {                                                                                                               \
+        assert_int_equal((call), (status));                                                                            \
+        assert_contains(attune_last_error(), (part));                                                                  \
+    } while (0)
+
+/* ---- Making plans ---- */
+
+static void test_a_plan_is_what_was_asked_for(void **state) {
+    (void)state;
+    attune_forward_args args = usual_args();
+    args.causal = true;
+    args.tile_rows = 32;
+    args.tile_keys = 16;
+    fake.own_bytes = 1000;
+    attune_plan *plan = make_plan(&args);
+    uint64_t bytes = 0;
+    assert_int_equal(attune_plan_get_workspace(plan, &bytes), ATTUNE_OK);
+    assert_int_equal(bytes, 1024);
+    assert_int_equal(fake.last_request.row, 0);
+    assert_int_equal(fake.last_request.schedule.tile_rows, 32);
+    assert_int_equal(fake.last_request.schedule.tile_keys, 16);
+    assert_int_equal(fake.last_request.workspace.own.size_bytes, 1000);
+    assert_int_equal(fake.last_problem.rows, 16);
+    assert_int_equal(fake.last_problem.window_right, 0);
+    assert_int_equal(fake.last_problem.alignment_bytes, 16);
+    attune_plan_close(plan);
+    attune_plan_close(NULL);
+}
+
+static void test_plans_before_the_data_is_there(void **state) {
+    (void)state;
+    attune_forward_args args = usual_args();
+    args.q.data = args.k.data = args.v.data = args.o.data = NULL;
+    attune_plan *plan = make_plan(&args);
+    assert_int_equal(fake.last_problem.alignment_bytes, 16);
+    args = usual_args();
+    assert_int_equal(run(plan, &args), ATTUNE_OK);
+    args.v.data = NULL;
+    assert_fails(run(plan, &args), ATTUNE_INVALID_ARGUMENT, "v");
+    attune_plan_close(plan);
+}
+
+static void test_plans_that_are_refused(void **state) {
+    (void)state;
+    attune_plan *plan = NULL;
+    attune_forward_args args = usual_args();
+    assert_fails(attune_plan_create(NULL, ATTUNE_OP_FORWARD, &args, &plan), ATTUNE_INVALID_ARGUMENT, "device");
+    assert_fails(attune_plan_create(&fake.device, ATTUNE_OP_FORWARD, NULL, &plan), ATTUNE_INVALID_ARGUMENT, "NULL");
+    assert_fails(attune_plan_create(&fake.device, ATTUNE_OP_FORWARD, &args, NULL), ATTUNE_INVALID_ARGUMENT, "out_plan");
+    assert_fails(attune_plan_create(&fake.device, (attune_op)77, &args, &plan), ATTUNE_INVALID_ARGUMENT, "77");
+    args.kernel = "fake_forwards";
+    assert_fails(attune_plan_create(&fake.device, ATTUNE_OP_FORWARD, &args, &plan), ATTUNE_NOT_FOUND, "fake_forward");
+    args.kernel = NULL;
+    args.softcap = -1;
+    assert_fails(attune_plan_create(&fake.device, ATTUNE_OP_FORWARD, &args, &plan), ATTUNE_INVALID_ARGUMENT, "softcap");
+    args.softcap = 1;
+    fake.rows[0].features = 0;
+    assert_fails(attune_plan_create(&fake.device, ATTUNE_OP_FORWARD, &args, &plan), ATTUNE_UNSUPPORTED,
+                 "\n  fake_forward: cannot do softcap");
+    fake.rows[0].features = ALL_FEATURES;
+    fake.build_status = ATTUNE_UNAVAILABLE;
+    assert_fails(attune_plan_create(&fake.device, ATTUNE_OP_FORWARD, &args, &plan), ATTUNE_UNAVAILABLE, "plan_build");
+    fake.build_status = ATTUNE_OK;
+    fake.own_bytes = UINT64_MAX;
+    assert_fails(attune_plan_create(&fake.device, ATTUNE_OP_FORWARD, &args, &plan), ATTUNE_OUT_OF_MEMORY, "workspace");
+    assert_null(plan);
+}
+
+/* With each number of allocations that succeed: a plan, or OUT_OF_MEMORY and nothing leaked. */
+static void test_plans_without_host_memory(void **state) {
+    (void)state;
+    const attune_forward_args args = usual_args();
+    attune_status status = ATTUNE_OUT_OF_MEMORY;
+    int64_t allowed = 0;
+    while (status != ATTUNE_OK) {
+        attune_plan *plan = NULL;
+        attune_host_limit_allocations(allowed++);
+        status = attune_plan_create(&fake.device, ATTUNE_OP_FORWARD, &args, &plan);
+        attune_host_limit_allocations(-1);
+        assert_true(status == ATTUNE_OK || status == ATTUNE_OUT_OF_MEMORY);
+        assert_true((status == ATTUNE_OK) == (plan != NULL));
+        attune_plan_close(plan);
+    }
+    assert_true(allowed > 2);
+}
+
+static void test_settings_of_the_device(void **state) {
+    (void)state;
+    attune_forward_args args = usual_args();
+    fake.device.settings.deterministic = true;
+    fake.device.settings.tile_rows = 64;
+    fake.device.settings.tile_keys = 32;
+    attune_plan *plan = make_plan(&args);
+    assert_true(fake.last_problem.deterministic);
+    assert_true((fake.last_problem.features & ATTUNE_FEATURE_DETERMINISTIC) != 0);
+    assert_int_equal(fake.last_request.schedule.tile_rows, 64);
+    assert_int_equal(fake.last_request.schedule.tile_keys, 32);
+    assert_int_equal(run(plan, &args), ATTUNE_OK);
+    attune_plan_close(plan);
+    args.tile_keys = 16; /* the args' own request, of one side only */
+    plan = make_plan(&args);
+    assert_int_equal(fake.last_request.schedule.tile_keys, 16);
+    assert_int_equal(fake.last_request.schedule.tile_rows, 16);
+    attune_plan_close(plan);
+}
+
+/* ---- Runs ---- */
+
+static void test_a_run_may_change_what_is_not_baked_in(void **state) {
+    (void)state;
+    attune_forward_args args = usual_args();
+    args.dropout_rate = 0.5;
+    fake.own_bytes = 256;
+    attune_plan *plan = make_plan(&args);
+    args.scale = -3;
+    args.dropout_seed = 77;
+    args.dropout_offset = 5;
+    args.v.data = memory + (1 << 14);
+    args.o.data = memory;
+    args.o.byte_offset = 20 * sizeof(float) * 1024;
+    assert_int_equal(attune_plan_run(plan, NULL, &args, scratch, 512, 256), ATTUNE_OK);
+    assert_int_equal(fake.executions, 1);
+    const attune_bindings *bindings = &fake.last_bindings;
+    assert_true(bindings->scale == -3 && bindings->dropout_seed == 77 && bindings->dropout_offset == 5);
+    assert_ptr_equal(bindings->operand[ATTUNE_OPERAND_V].data, memory + (1 << 14));
+    assert_int_equal(bindings->operand[ATTUNE_OPERAND_O].byte_offset, args.o.byte_offset);
+    assert_ptr_equal(bindings->workspace.data, scratch);
+    assert_int_equal(bindings->workspace.byte_offset, 512);
+    attune_plan_close(plan);
+}
+
+/* Changes one thing in the args of a run, and names what the sentence must tell. */
+struct change {
+    void (*apply)(attune_forward_args *args);
+    const char *part;
+};
+
+static void change_length(attune_forward_args *args) {
+    *args = test_forward_args(memory, 2, 17, 4, 8);
+}
+static void change_batch(attune_forward_args *args) {
+    *args = test_forward_args(memory, 1, 16, 4, 8);
+}
+static void change_stride(attune_forward_args *args) {
+    args->v.stride[1] = 40;
+    args->v.stride[0] = 640;
+    args->v.data = memory + (1 << 14);
+}
+static void change_dtype(attune_forward_args *args) {
+    args->q.dtype = args->k.dtype = args->v.dtype = args->o.dtype = ATTUNE_DTYPE_F16;
+}
+static void change_memory(attune_forward_args *args) {
+    args->k.memory = ATTUNE_MEMORY_HOST;
+}
+static void change_presence(attune_forward_args *args) {
+    const int64_t shape[] = {2, 4, 16};
+    args->lse = attune_tensor_contiguous(memory + (1 << 14), ATTUNE_DTYPE_F32, 3, shape);
+}
+static void change_causal(attune_forward_args *args) {
+    args->causal = true;
+}
+static void change_window(attune_forward_args *args) {
+    args->window = ATTUNE_WINDOW(3, 4);
+}
+static void change_align(attune_forward_args *args) {
+    args->causal = true;
+    args->align = ATTUNE_ALIGN_DIAGONAL;
+    args->diagonal = 2;
+}
+static void change_softcap(attune_forward_args *args) {
+    args->softcap = 2;
+}
+static void change_dropout(attune_forward_args *args) {
+    args->dropout_rate = 0.25;
+}
+static void change_origin(attune_forward_args *args) {
+    args->dropout_rate = 0.25;
+    args->row_origin = 6;
+}
+static void change_deterministic(attune_forward_args *args) {
+    args->deterministic = true;
+}
+static void change_splits(attune_forward_args *args) {
+    args->splits = 3;
+}
+static void change_tile(attune_forward_args *args) {
+    args->tile_rows = 16;
+    args->tile_keys = 16;
+}
+static void change_kernel(attune_forward_args *args) {
+    args->kernel = "fake_forward";
+}
+
+static void test_a_run_may_change_nothing_else(void **state) {
+    static const struct change changes[] = {
+        {change_length, "q: its shape, on four axes, is (2, 17, 4, 8): the plan was made for (2, 16, 4, 8)"},
+        {change_batch, "q: its shape"},
+        {change_stride, "v: its stride, on four axes, is (640, 40, 8, 1): the plan was made for (512, 32, 8, 1)"},
+        {change_dtype, "q: its dtype is f16: the plan was made for f32"},
+        {change_memory, "k: its memory"},
+        {change_presence, "lse: its dtype is f32: the plan was made for none"},
+        {change_causal, "window.right = 0: the plan was made for -1"},
+        {change_window, "window.left = 3"},
+        {change_align, "diagonal = 2"},
+        {change_softcap, "softcap = 2: the plan was made for 0"},
+        {change_dropout, "dropout_rate = 0.25"},
+        {change_origin, "row_origin = 6"},
+        {change_deterministic, "deterministic = 1: the plan was made for 0"},
+        {change_splits, "splits = 3: the plan was made for 0"},
+        {change_tile, "tile_rows = 16"},
+        {change_kernel, "kernel = \"fake_forward\""},
+    };
+    (void)state;
+    attune_forward_args args = usual_args();
+    attune_plan *plan = make_plan(&args);
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        args = usual_args();
+        changes[i].apply(&args);
+        assert_fails(run(plan, &args), ATTUNE_INVALID_ARGUMENT, changes[i].part);
+        /* And the other way round. */
+        attune_plan *changed = make_plan(&args);
+        args = usual_args();
+        assert_int_equal(run(changed, &args), ATTUNE_INVALID_ARGUMENT);
+        attune_plan_close(changed);
+    }
+    args = usual_args();
+    assert_int_equal(run(plan, &args), ATTUNE_OK);
+    assert_int_equal(fake.executions, 1);
+    attune_plan_close(plan);
+}
+
+static void test_a_kernel_by_name_outlives_the_callers_string(void **state) {
+    (void)state;
+    char name[] = "fake_forward";
+    attune_forward_args args = usual_args();
+    args.kernel = name;
+    attune_plan *plan = make_plan(&args);
+    memset(name, 'x', sizeof name - 1);
+    args.kernel = "fake_forward";
+    assert_int_equal(run(plan, &args), ATTUNE_OK);
+    attune_plan_close(plan);
+}
+
+static void test_pointers_are_aligned_as_planned(void **state) {
+    (void)state;
+    attune_forward_args args = usual_args();
+    attune_plan *aligned = make_plan(&args);
+    args.k.byte_offset = 4;
+    args.v.data = memory + (1 << 14);
+    attune_plan *unaligned = make_plan(&args);
+    assert_int_equal(fake.last_problem.alignment_bytes, 4);
+    assert_fails(run(aligned, &args), ATTUNE_INVALID_ARGUMENT, "aligned to 4 bytes: the plan was made for 16");
+    assert_int_equal(run(unaligned, &args), ATTUNE_OK);
+    args = usual_args(); /* better than planned */
+    assert_int_equal(run(unaligned, &args), ATTUNE_OK);
+    attune_plan_close(aligned);
+    attune_plan_close(unaligned);
+}
+
+static void test_o_that_is_q(void **state) {
+    (void)state;
+    attune_forward_args args = usual_args();
+    attune_plan *plan = make_plan(&args);
+    args.o.data = args.q.data;
+    assert_fails(run(plan, &args), ATTUNE_INVALID_ARGUMENT, "o: is q");
+    attune_plan_close(plan);
+    fake.rows[0].features |= ATTUNE_FEATURE_O_IS_Q;
+    args = usual_args();
+    plan = make_plan(&args);
+    args.o.data = args.q.data;
+    assert_int_equal(run(plan, &args), ATTUNE_OK);
+    attune_plan_close(plan);
+    plan = make_plan(&args);
+    args = usual_args();
+    assert_int_equal(run(plan, &args), ATTUNE_OK);
+    attune_plan_close(plan);
+}
+
+static void test_runs_with_wrong_arguments(void **state) {
+    (void)state;
+    const attune_forward_args args = usual_args();
+    attune_plan *plan = make_plan(&args);
+    struct attune_device elsewhere = fake.device;
+    struct attune_stream stream = {&elsewhere, NULL};
+    uint64_t bytes;
+    assert_fails(attune_plan_run(NULL, NULL, &args, NULL, 0, 0), ATTUNE_INVALID_ARGUMENT, "plan");
+    assert_fails(attune_plan_run(plan, NULL, NULL, NULL, 0, 0), ATTUNE_INVALID_ARGUMENT, "NULL");
+    assert_fails(attune_plan_run(plan, &stream, &args, NULL, 0, 0), ATTUNE_INVALID_ARGUMENT, "stream");
+    assert_fails(attune_plan_get_workspace(NULL, &bytes), ATTUNE_INVALID_ARGUMENT, "plan");
+    assert_fails(attune_plan_get_workspace(plan, NULL), ATTUNE_INVALID_ARGUMENT, "out_bytes");
+    fake.execute_status = ATTUNE_DEVICE_LOST;
+    assert_fails(run(plan, &args), ATTUNE_DEVICE_LOST, "execute");
+    attune_plan_close(plan);
+}
+
+/* ---- The workspace ---- */
+
+static void test_workspace_of_a_run(void **state) {
+    (void)state;
+    const attune_forward_args args = usual_args();
+    fake.own_bytes = 768;
+    attune_plan *plan = make_plan(&args);
+    assert_fails(attune_plan_run(plan, NULL, &args, NULL, 0, 768), ATTUNE_INVALID_ARGUMENT, "needs 768 bytes");
+    assert_fails(attune_plan_run(plan, NULL, &args, scratch, 0, 767), ATTUNE_INVALID_ARGUMENT,
+                 "workspace_bytes = 767: the plan needs 768");
+    assert_fails(attune_plan_run(plan, NULL, &args, scratch, 128, 768), ATTUNE_INVALID_ARGUMENT,
+                 "not aligned to 256 bytes");
+    assert_fails(attune_plan_run(plan, NULL, &args, scratch + 16, 0, 768), ATTUNE_INVALID_ARGUMENT,
+                 "not aligned to 256 bytes");
+    assert_fails(attune_plan_run(plan, NULL, &args, memory, 512, 768), ATTUNE_INVALID_ARGUMENT, "shares bytes with q");
+    assert_fails(attune_plan_run(plan, NULL, &args, args.o.data, 0, 768), ATTUNE_INVALID_ARGUMENT,
+                 "shares bytes with o");
+    assert_int_equal(fake.executions, 0);
+    memset(scratch, 0xEE, sizeof scratch);
+    assert_int_equal(attune_plan_run(plan, NULL, &args, scratch, 256, 768), ATTUNE_OK);
+    for (size_t i = 0; i < sizeof scratch; i++) {
+        assert_true((scratch[i] == 0xEE) == (i < 256 || i >= 1024));
+    }
+    attune_plan_close(plan);
+}
+
+static attune_status short_range(void *device, const void *data, attune_memory_range *out_range) {
+    (void)device;
+    out_range->space = data == (const void *)scratch ? 1 : 0;
+    out_range->offset = data == (const void *)scratch ? 0 : (uint64_t)(uintptr_t)data;
+    out_range->size_bytes = data == (const void *)scratch ? 1024 : UINT64_MAX;
+    return ATTUNE_OK;
+}
+
+static void test_workspace_past_the_end_of_its_memory(void **state) {
+    (void)state;
+    const attune_forward_args args = usual_args();
+    fake.own_bytes = 512;
+    fake.backend.memory_range = short_range;
+    attune_plan *plan = make_plan(&args);
+    assert_int_equal(attune_plan_run(plan, NULL, &args, scratch, 512, 512), ATTUNE_OK);
+    assert_fails(attune_plan_run(plan, NULL, &args, scratch, 768, 512), ATTUNE_INVALID_ARGUMENT, "past the end");
+    assert_fails(attune_plan_run(plan, NULL, &args, scratch, UINT64_MAX - 255, 512), ATTUNE_INVALID_ARGUMENT,
+                 "past the end");
+    attune_plan_close(plan);
+}
+
+static void test_no_workspace_where_none_is_needed(void **state) {
+    (void)state;
+    const attune_forward_args args = usual_args();
+    attune_plan *plan = make_plan(&args);
+    assert_int_equal(attune_plan_run(plan, NULL, &args, NULL, 0, 0), ATTUNE_OK);
+    attune_plan_close(plan);
+}
+
+/* ---- Runs without work ---- */
+
+static int launches_of(const attune_forward_args *args) {
+    const int before = fake.executions;
+    attune_plan *plan = make_plan(args);
+    assert_int_equal(run(plan, args), ATTUNE_OK);
+    attune_plan_close(plan);
+    return fake.executions - before;
+}
+
+static void test_nothing_is_launched_for_empty_outputs(void **state) {
+    (void)state;
+    attune_forward_args args = test_forward_args(memory, 0, 16, 4, 8);
+    args.q.data = args.k.data = args.v.data = args.o.data = NULL;
+    assert_int_equal(launches_of(&args), 0);
+    args = test_forward_args(memory, 2, 0, 4, 8);
+    assert_int_equal(launches_of(&args), 0);
+    args = usual_args();
+    args.k.shape[1] = 0; /* no keys: o has to be zeroed */
+    args.v.shape[1] = 0;
+    assert_int_equal(launches_of(&args), 1);
+}
+
+/* dk and dv of sequences without rows have to be zeroed. */
+static void test_backward_without_rows_is_launched(void **state) {
+    (void)state;
+    attune_backward_args args = usual_args();
+    const int64_t lse[] = {2, 4, 0};
+    fake.rows[0].op = ATTUNE_OP_BACKWARD;
+    args.q.shape[1] = 0;
+    args.o.shape[1] = 0;
+    args.dout = args.o;
+    args.lse = attune_tensor_contiguous(NULL, ATTUNE_DTYPE_F32, 3, lse);
+    args.dk = args.k;
+    args.dk.data = memory + (1 << 14);
+    attune_plan *plan = NULL;
+    assert_int_equal(attune_plan_create(&fake.device, ATTUNE_OP_BACKWARD, &args, &plan), ATTUNE_OK);
+    assert_int_equal(run(plan, &args), ATTUNE_OK);
+    assert_int_equal(fake.executions, 1);
+    attune_plan_close(plan);
+}
+
+static void test_append_of_nothing_is_not_launched(void **state) {
+    (void)state;
+    const int64_t cache[] = {2, 16, 4, 8};
+    attune_kvcache_append_args args = attune_kvcache_append_args_init();
+    fake.rows[0].op = ATTUNE_OP_APPEND;
+    for (int64_t rows = 0; rows <= 1; rows++) {
+        const int64_t new_rows[] = {2, rows, 4, 8};
+        attune_plan *plan = NULL;
+        args.k_cache = attune_tensor_contiguous(memory, ATTUNE_DTYPE_F32, 4, cache);
+        args.v_cache = attune_tensor_contiguous(memory + 2048, ATTUNE_DTYPE_F32, 4, cache);
+        args.k_new = attune_tensor_contiguous(memory + 4096, ATTUNE_DTYPE_F32, 4, new_rows);
+        args.v_new = attune_tensor_contiguous(memory + 8192, ATTUNE_DTYPE_F32, 4, new_rows);
+        assert_int_equal(attune_plan_create(&fake.device, ATTUNE_OP_APPEND, &args, &plan), ATTUNE_OK);
+        assert_int_equal(attune_plan_run(plan, NULL, &args, NULL, 0, 0), ATTUNE_OK);
+        assert_int_equal(fake.executions, rows);
+        attune_plan_close(plan);
+    }
+}
+
+/* ---- ATTUNE_CHECK ---- */
+
+static void test_lengths_are_checked_when_asked(void **state) {
+    (void)state;
+    static int32_t lengths[2] = {16, 17};
+    const int64_t shape[] = {2};
+    attune_forward_args args = usual_args();
+    args.seqused_k = attune_tensor_contiguous(lengths, ATTUNE_DTYPE_I32, 1, shape);
+    attune_plan *plan = make_plan(&args);
+    assert_int_equal(run(plan, &args), ATTUNE_OK);
+    args.check = true;
+    assert_fails(run(plan, &args), ATTUNE_INVALID_ARGUMENT, "seqused_k");
+    args.check = false;
+    fake.device.settings.check = true;
+    assert_fails(run(plan, &args), ATTUNE_INVALID_ARGUMENT, "17");
+    lengths[1] = 15;
+    assert_int_equal(run(plan, &args), ATTUNE_OK);
+    assert_int_equal(fake.executions, 2);
+    attune_plan_close(plan);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_plan_is_what_was_asked_for),
+        TEST(test_plans_before_the_data_is_there),
+        TEST(test_plans_that_are_refused),
+        TEST(test_plans_without_host_memory),
+        TEST(test_settings_of_the_device),
+        TEST(test_a_run_may_change_what_is_not_baked_in),
+        TEST(test_a_run_may_change_nothing_else),
+        TEST(test_a_kernel_by_name_outlives_the_callers_string),
+        TEST(test_pointers_are_aligned_as_planned),
+        TEST(test_o_that_is_q),
+        TEST(test_runs_with_wrong_arguments),
+        TEST(test_workspace_of_a_run),
+        TEST(test_workspace_past_the_end_of_its_memory),
+        TEST(test_no_workspace_where_none_is_needed),
+        TEST(test_nothing_is_launched_for_empty_outputs),
+        TEST(test_backward_without_rows_is_launched),
+        TEST(test_append_of_nothing_is_not_launched),
+        TEST(test_lengths_are_checked_when_asked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "outputs.h"
+
+#include <stdio.h>
+
+#include "files/npy.h"
+
+/* FNV-1a, 64 bits (RFC 9923). */
+static uint64_t checksum(const void *data, int64_t bytes) {
+    const unsigned char *byte = data;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (int64_t i = 0; i < bytes; ++i)
+        hash = (hash ^ byte[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+enum tool_exit outputs_add(struct outputs *outputs, struct tensors *tensors, const char *flag, const char *path,
+                           const attune_tensor *tensor) {
+    if (outputs->count == OUTPUTS_MAX)
+        return tool_fail(TOOL_FAILED, "%s: more than %d outputs", flag, OUTPUTS_MAX);
+    struct array array;
+    enum tool_exit status = tensors_download(tensors, tensor, &array);
+    if (status)
+        return status;
+    struct output output = {.flag = flag, .path = path, .checksum = checksum(array.data, array.bytes)};
+    char message[FILES_MESSAGE_BYTES];
+    enum files_status staged = FILES_OK;
+    if (path)
+        staged = npy_stage(path, &array, &output.staged, message, sizeof message);
+    array_release(&array);
+    if (staged)
+        return tool_fail_file(staged, flag, message);
+    outputs->item[outputs->count++] = output;
+    return TOOL_OK;
+}
+
+static void remove_first(const struct outputs *outputs, int count) {
+    for (int i = 0; i < count; ++i) {
+        if (outputs->item[i].path)
+            remove(outputs->item[i].path);
+    }
+}
+
+enum tool_exit outputs_commit(struct outputs *outputs) {
+    for (int i = 0; i < outputs->count; ++i) {
+        struct output *output = &outputs->item[i];
+        if (!output->path)
+            continue;
+        char message[FILES_MESSAGE_BYTES];
+        struct files_report report = {output->path, message, sizeof message};
+        enum files_status status = staged_file_commit(&output->staged, &report);
+        if (status) {
+            remove_first(outputs, i);
+            return tool_fail_file(status, output->flag, message);
+        }
+    }
+    return TOOL_OK;
+}
+
+void outputs_release(struct outputs *outputs) {
+    for (int i = 0; i < outputs->count; ++i)
+        staged_file_discard(&outputs->item[i].staged);
+}
