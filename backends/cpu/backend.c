@@ -3,23 +3,13 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include "attune/backend_util.h"
 #include "backends/cpu/cpu.h"
-
-/* Built in, each backend's query has a name of its own; a module's is the one that the loader looks for. */
-#ifndef ATTUNE_BACKEND_QUERY
-#    define ATTUNE_BACKEND_QUERY attune_cpu_backend_query
-#endif
 
 const attune_host_services *attune_cpu_host;
 
 static const attune_backend backend = {
-    .struct_size = sizeof backend,
-    .abi_major = ATTUNE_BACKEND_ABI_MAJOR,
-    .abi_minor = ATTUNE_BACKEND_ABI_MINOR,
-    .kernel_row_size = sizeof(attune_kernel_row),
-    .name = "cpu",
-    .description = "this machine's processors, by OpenMP",
-    .priority = 0,
+    ATTUNE_BACKEND_HEADER("cpu", "this machine's processors, by OpenMP", 10),
 
     .enumerate = attune_cpu_enumerate,
     .device_open = attune_cpu_device_open,
@@ -50,11 +40,9 @@ static const attune_backend backend = {
     .execute = attune_cpu_execute,
 };
 
-ATTUNE_API const attune_backend *ATTUNE_BACKEND_QUERY(int32_t host_abi_major, const attune_host_services *host);
-
 const attune_backend *ATTUNE_BACKEND_QUERY(int32_t host_abi_major, const attune_host_services *host) {
     if (host_abi_major != ATTUNE_BACKEND_ABI_MAJOR) {
-        (void)host->fail(ATTUNE_INCOMPATIBLE, "cpu: the host speaks backend ABI %d, this backend %d", host_abi_major,
+        (void)host->fail(ATTUNE_INCOMPATIBLE, "the host speaks backend ABI %d, this backend %d", host_abi_major,
                          ATTUNE_BACKEND_ABI_MAJOR);
         return NULL;
     }

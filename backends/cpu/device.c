@@ -129,7 +129,7 @@ attune_status attune_cpu_enumerate(int32_t index, attune_device_info *out_info) 
 
 attune_status attune_cpu_device_open(int32_t index, void **out_device) {
     if (index != 0) {
-        return attune_cpu_host->fail(ATTUNE_NOT_FOUND, "cpu: device %d; there is only device 0", index);
+        return attune_cpu_host->fail(ATTUNE_NOT_FOUND, "device %d; there is only device 0", index);
     }
     struct attune_cpu_device opened = {.team.host = attune_cpu_host};
     attune_status status = attune_cpu_threads_choose(attune_cpu_host, &opened.team.threads);
@@ -141,7 +141,7 @@ attune_status attune_cpu_device_open(int32_t index, void **out_device) {
     }
     struct attune_cpu_device *device = attune_cpu_host->alloc(sizeof *device);
     if (device == NULL) {
-        return attune_cpu_host->fail(ATTUNE_OUT_OF_MEMORY, "cpu: a device of %zu bytes", sizeof *device);
+        return attune_cpu_host->fail(ATTUNE_OUT_OF_MEMORY, "a device of %zu bytes", sizeof *device);
     }
     *device = opened;
     *out_device = device;

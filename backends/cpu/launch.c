@@ -83,7 +83,7 @@ attune_status attune_cpu_plan_build(void *device, const attune_plan_request *req
     (void)device;
     struct plan *plan = attune_cpu_host->alloc(sizeof *plan);
     if (plan == NULL) {
-        return attune_cpu_host->fail(ATTUNE_OUT_OF_MEMORY, "cpu: a plan of %zu bytes", sizeof *plan);
+        return attune_cpu_host->fail(ATTUNE_OUT_OF_MEMORY, "a plan of %zu bytes", sizeof *plan);
     }
     plan->problem = *request->problem;
     plan->kernel = kernel_of(request->row);

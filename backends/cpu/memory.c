@@ -5,11 +5,8 @@
  */
 #include <string.h>
 
+#include "attune/backend_util.h"
 #include "backends/cpu/cpu.h"
-
-static void *address_of(attune_pointer pointer) {
-    return (char *)pointer.data + pointer.byte_offset;
-}
 
 static void *last_word(void *data) {
     return (char *)data - sizeof(void *);
@@ -20,12 +17,12 @@ attune_status attune_cpu_memory_alloc(void *device, attune_memory kind, uint64_t
     (void)device;
     const uint64_t extra = ATTUNE_CPU_ALIGNMENT_BYTES + sizeof(void *);
     if (kind != ATTUNE_MEMORY_DEFAULT && kind != ATTUNE_MEMORY_HOST) {
-        return attune_cpu_host->fail(ATTUNE_UNSUPPORTED, "cpu: memory kind %d; there is only host memory (%d)",
-                                     (int)kind, (int)ATTUNE_MEMORY_HOST);
+        return attune_cpu_host->fail(ATTUNE_UNSUPPORTED, "memory kind %d; there is only host memory (%d)", (int)kind,
+                                     (int)ATTUNE_MEMORY_HOST);
     }
     void *base = bytes > SIZE_MAX - extra ? NULL : attune_cpu_host->alloc((size_t)(bytes + extra));
     if (base == NULL) {
-        return attune_cpu_host->fail(ATTUNE_OUT_OF_MEMORY, "cpu: %llu bytes of memory", (unsigned long long)bytes);
+        return attune_cpu_host->fail(ATTUNE_OUT_OF_MEMORY, "%llu bytes of memory", (unsigned long long)bytes);
     }
     const uintptr_t first = (uintptr_t)base + sizeof(void *);
     const uintptr_t aligned = (first + ATTUNE_CPU_ALIGNMENT_BYTES - 1) & ~(uintptr_t)(ATTUNE_CPU_ALIGNMENT_BYTES - 1);
@@ -47,7 +44,7 @@ attune_status attune_cpu_memory_copy(void *device, void *stream, attune_copy_dir
                                      attune_pointer destination, attune_pointer source, uint64_t bytes) {
     (void)device, (void)stream, (void)direction;
     if (bytes > 0) {
-        memcpy(address_of(destination), address_of(source), (size_t)bytes);
+        memcpy(attune_pointer_address(destination), attune_pointer_address(source), (size_t)bytes);
     }
     return ATTUNE_OK;
 }
@@ -55,7 +52,7 @@ attune_status attune_cpu_memory_copy(void *device, void *stream, attune_copy_dir
 attune_status attune_cpu_memory_fill(void *device, void *stream, attune_pointer data, uint64_t bytes, uint8_t value) {
     (void)device, (void)stream;
     if (bytes > 0) {
-        memset(address_of(data), value, (size_t)bytes);
+        memset(attune_pointer_address(data), value, (size_t)bytes);
     }
     return ATTUNE_OK;
 }

@@ -26,7 +26,7 @@ attune_status attune_cpu_stream_sync(void *device, void *stream) {
 attune_status attune_cpu_event_open(void *device, void **out_event) {
     (void)device;
     *out_event = attune_cpu_host->alloc(sizeof(struct timespec));
-    return *out_event != NULL ? ATTUNE_OK : attune_cpu_host->fail(ATTUNE_OUT_OF_MEMORY, "cpu: an event");
+    return *out_event != NULL ? ATTUNE_OK : attune_cpu_host->fail(ATTUNE_OUT_OF_MEMORY, "an event");
 }
 
 void attune_cpu_event_close(void *device, void *event) {
@@ -38,7 +38,7 @@ attune_status attune_cpu_event_record(void *device, void *event, void *stream) {
     (void)device, (void)stream;
     return clock_gettime(CLOCK_MONOTONIC, event) == 0
                ? ATTUNE_OK
-               : attune_cpu_host->fail(ATTUNE_INTERNAL, "cpu: the monotonic clock cannot be read");
+               : attune_cpu_host->fail(ATTUNE_INTERNAL, "the monotonic clock cannot be read");
 }
 
 attune_status attune_cpu_event_wait(void *device, void *event, void *stream) {

@@ -4,18 +4,14 @@
 #include "tests/unit/reference_case.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/reference/load.h"
 #include "backends/cpu/reference/operand.h"
 #include "backends/cpu/reference/store.h"
+#include "tests/support/cmocka_all.h"
 
 /* ---- Host services ---- */
 
@@ -115,7 +111,7 @@ void *reference_case_add(struct reference_case *test, attune_operand operand, at
         layout->stride[axis] = shape[axis] == 1 ? 0 : stride;
         stride *= shape[axis];
     }
-    const size_t bytes = (size_t)(stride * attune_reference_size(dtype));
+    const size_t bytes = (size_t)(stride * attune_element_bytes(dtype));
     free(test->memory[operand]);
     test->memory[operand] = bytes == 0 ? NULL : malloc(bytes);
     if (bytes > 0) {

@@ -4,23 +4,17 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/support/cmocka_all.h"
 #include "tests/unit/reference_case.h"
-
-const attune_backend *attune_cpu_backend_query(int32_t host_abi_major, const attune_host_services *host);
 
 static const attune_backend *cpu;
 static void *device;
 
 static int open_device(void **state) {
     (void)state;
-    cpu = attune_cpu_backend_query(ATTUNE_BACKEND_ABI_MAJOR, &reference_case_host);
+    cpu = ATTUNE_BACKEND_QUERY(ATTUNE_BACKEND_ABI_MAJOR, &reference_case_host);
     return cpu == NULL || cpu->device_open(0, &device) != ATTUNE_OK;
 }
 
@@ -34,7 +28,7 @@ static int close_device(void **state) {
 
 static void test_refuses_another_abi(void **state) {
     (void)state;
-    assert_null(attune_cpu_backend_query(ATTUNE_BACKEND_ABI_MAJOR + 1, &reference_case_host));
+    assert_null(ATTUNE_BACKEND_QUERY(ATTUNE_BACKEND_ABI_MAJOR + 1, &reference_case_host));
     assert_non_null(strstr(reference_case_last_failure(), "ABI"));
 }
 

@@ -10,20 +10,16 @@
 #include <omp.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "backends/cpu/team.h"
 #include "backends/cpu/threads.h"
+#include "tests/support/cmocka_all.h"
 #include "tests/unit/reference_case.h"
 
 #define MUCH 1e12 /* operations: always worth all threads */

@@ -5,12 +5,8 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/support/cmocka_all.h"
 #include "tests/unit/reference_case.h"
 
 #define B   2

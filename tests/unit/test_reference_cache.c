@@ -6,12 +6,8 @@
  */
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/support/cmocka_all.h"
 #include "tests/unit/reference_case.h"
 
 static double at(const struct reference_case *test, attune_operand operand, int64_t index) {

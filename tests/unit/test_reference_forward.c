@@ -4,13 +4,9 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "core/portable/convert.h"
+#include "tests/support/cmocka_all.h"
 #include "tests/unit/reference_case.h"
 
 /* ---- Cases that several tests use ---- */

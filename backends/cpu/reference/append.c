@@ -13,7 +13,7 @@
 /* ---- What a thread works with: one vector ---- */
 
 static int64_t vector_length(const attune_problem *problem) {
-    return problem->head_dim > problem->head_dim_v ? problem->head_dim : problem->head_dim_v;
+    return attune_max(problem->head_dim, problem->head_dim_v);
 }
 
 static uint64_t thread_bytes(const attune_problem *problem) {

@@ -29,14 +29,14 @@ struct backward_scratch {
 static struct backward_scratch scratch_cut(const attune_problem *problem, char *base, uint64_t *out_bytes) {
     struct reference_scratch scratch = {.base = base};
     const int64_t rows = ATTUNE_REFERENCE_TILE_ROWS;
-    const int64_t other = problem->rows > problem->keys ? problem->rows : problem->keys;
-    const int64_t longer = problem->head_dim > problem->head_dim_v ? problem->head_dim : problem->head_dim_v;
+    const int64_t other = attune_max(problem->rows, problem->keys);
     const struct backward_scratch cut = {
         .left = attune_reference_take(&scratch, rows, problem->head_dim, sizeof(double)),
         .right = attune_reference_take(&scratch, rows, problem->head_dim_v, sizeof(double)),
         .sum_left = attune_reference_take(&scratch, rows, problem->head_dim, sizeof(double)),
         .sum_right = attune_reference_take(&scratch, rows, problem->head_dim_v, sizeof(double)),
-        .vector = attune_reference_take(&scratch, 1, longer, sizeof(double)),
+        .vector =
+            attune_reference_take(&scratch, 1, attune_max(problem->head_dim, problem->head_dim_v), sizeof(double)),
         .dot = attune_reference_matrix_take(&scratch, rows, other),
         .dot_grad = attune_reference_matrix_take(&scratch, rows, other),
         .seen = attune_reference_take(&scratch, rows, other, sizeof(bool)),
@@ -187,7 +187,7 @@ static attune_interval rows_gradient(const struct reference_head *head, int64_t 
 }
 
 static int64_t tiles_of(int64_t length) {
-    return length / ATTUNE_REFERENCE_TILE_ROWS + (length % ATTUNE_REFERENCE_TILE_ROWS != 0);
+    return attune_ceil_div(length, ATTUNE_REFERENCE_TILE_ROWS);
 }
 
 /* dQ = scale dS K. A unit is a tile of rows of one query head of one sequence. */

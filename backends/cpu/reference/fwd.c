@@ -19,17 +19,17 @@ struct forward_scratch {
 };
 
 static int64_t tile_rows(const attune_problem *problem) {
-    return problem->rows < ATTUNE_REFERENCE_TILE_ROWS ? problem->rows : ATTUNE_REFERENCE_TILE_ROWS;
+    return attune_min(problem->rows, ATTUNE_REFERENCE_TILE_ROWS);
 }
 
 static struct forward_scratch scratch_cut(const attune_problem *problem, char *base, uint64_t *out_bytes) {
     struct reference_scratch scratch = {.base = base};
     const int64_t rows = tile_rows(problem);
-    const int64_t longer = problem->head_dim > problem->head_dim_v ? problem->head_dim : problem->head_dim_v;
     const struct forward_scratch cut = {
         .q = attune_reference_take(&scratch, rows, problem->head_dim, sizeof(double)),
         .o = attune_reference_take(&scratch, rows, problem->head_dim_v, sizeof(double)),
-        .vector = attune_reference_take(&scratch, 1, longer, sizeof(double)),
+        .vector =
+            attune_reference_take(&scratch, 1, attune_max(problem->head_dim, problem->head_dim_v), sizeof(double)),
         .score = attune_reference_matrix_take(&scratch, rows, problem->keys),
         .seen = attune_reference_take(&scratch, rows, problem->keys, sizeof(bool)),
     };
@@ -177,14 +177,10 @@ static void forward_tile(const struct reference_head *head, int64_t first, int64
     attune_reference_tile_store(&o, first, count, scratch->o);
 }
 
-static int64_t tiles_of(const attune_problem *problem) {
-    return problem->rows / ATTUNE_REFERENCE_TILE_ROWS + (problem->rows % ATTUNE_REFERENCE_TILE_ROWS != 0);
-}
-
 /* A unit is a tile of rows of one query head of one sequence. */
 static void forward_unit(const void *context, int64_t unit, int32_t thread) {
     const struct attune_cpu_run *run = context;
-    const int64_t tiles = tiles_of(run->problem);
+    const int64_t tiles = attune_ceil_div(run->problem->rows, ATTUNE_REFERENCE_TILE_ROWS);
     const int64_t first = unit % tiles * ATTUNE_REFERENCE_TILE_ROWS;
     const int64_t h = unit / tiles % run->problem->heads_q;
     const int64_t b = unit / tiles / run->problem->heads_q;
@@ -202,8 +198,8 @@ static void forward_execute(const struct attune_cpu_run *run) {
     const double pairs =
         (double)problem->batch * (double)problem->heads_q * (double)problem->rows * (double)problem->keys;
     const double operations = pairs * (double)(problem->head_dim + problem->head_dim_v);
-    attune_cpu_team_run(run->team, problem->batch * problem->heads_q * tiles_of(problem), operations, forward_unit,
-                        run);
+    const int64_t tiles = attune_ceil_div(problem->rows, ATTUNE_REFERENCE_TILE_ROWS);
+    attune_cpu_team_run(run->team, problem->batch * problem->heads_q * tiles, operations, forward_unit, run);
 }
 
 const struct attune_cpu_kernel attune_cpu_reference_forward = {

@@ -6,8 +6,7 @@
 #ifndef ATTUNE_REFERENCE_SCRATCH_H
 #define ATTUNE_REFERENCE_SCRATCH_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "attune/backend_util.h"
 
 struct reference_scratch {
     char *base;          /* NULL: only measure */
@@ -19,9 +18,9 @@ static inline void *attune_reference_take(struct reference_scratch *scratch, int
                                           uint64_t element_bytes) {
     const uint64_t begin = scratch->used_bytes;
     uint64_t bytes = 0;
-    if (__builtin_mul_overflow((uint64_t)rows, (uint64_t)columns, &bytes) ||
-        __builtin_mul_overflow(bytes, element_bytes, &bytes) || __builtin_add_overflow(bytes, 63, &bytes) ||
-        __builtin_add_overflow(begin, bytes & ~UINT64_C(63), &scratch->used_bytes)) {
+    if (!attune_multiply_checked((uint64_t)rows, (uint64_t)columns, &bytes) ||
+        !attune_multiply_checked(bytes, element_bytes, &bytes) || !attune_round_up_checked(bytes, 64, &bytes) ||
+        !attune_add_checked(begin, bytes, &scratch->used_bytes)) {
         scratch->used_bytes = UINT64_MAX;
     }
     return scratch->base == NULL ? NULL : scratch->base + begin;
@@ -30,11 +29,9 @@ static inline void *attune_reference_take(struct reference_scratch *scratch, int
 /* For each of threads the same again. */
 static inline uint64_t attune_reference_scratch_bytes(uint64_t shared_bytes, uint64_t thread_bytes, int32_t threads) {
     uint64_t bytes = 0;
-    if (__builtin_mul_overflow(thread_bytes, (uint64_t)threads, &bytes) ||
-        __builtin_add_overflow(bytes, shared_bytes, &bytes)) {
-        return UINT64_MAX;
-    }
-    return bytes;
+    const bool fits = attune_multiply_checked(thread_bytes, (uint64_t)threads, &bytes) &&
+                      attune_add_checked(bytes, shared_bytes, &bytes);
+    return fits ? bytes : UINT64_MAX;
 }
 
 #endif
