@@ -126,6 +126,7 @@ struct opaque_queue {
     struct opaque_graph *graph; /* where commands are recorded, while it is captured */
     uint64_t pushed;            /* commands so far */
     uint64_t done;
+    bool is_paused;
     bool is_closing;
     struct opaque_command ring[OPAQUE_QUEUE_LENGTH];
 };
@@ -139,6 +140,8 @@ struct opaque_queue *opaque_queue_find_native(const void *native);
 /* Appends a copy of the command, or records it while the queue is captured. */
 attune_status opaque_queue_push(struct opaque_queue *queue, const struct opaque_command *command);
 attune_status opaque_queue_sync(struct opaque_queue *queue);
+/* While it is paused no command begins. */
+void opaque_queue_pause(struct opaque_queue *queue, bool is_paused);
 
 /* ---- opaque_capture.c ---- */
 

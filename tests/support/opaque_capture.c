@@ -61,6 +61,14 @@ static void destroy_stream(void *native) {
     }
 }
 
+static void pause_stream(void *native) {
+    opaque_queue_pause(native, true);
+}
+
+static void resume_stream(void *native) {
+    opaque_queue_pause(native, false);
+}
+
 static void destroy_graph(void *graph) {
     struct opaque_graph *recorded = graph;
     for (int32_t index = 0; index < recorded->count; index++) {
@@ -137,6 +145,8 @@ void *opaque_extension(const char *name) {
     static struct opaque_extension extension = {
         .stream_create = create_stream,
         .stream_destroy = destroy_stream,
+        .stream_pause = pause_stream,
+        .stream_resume = resume_stream,
         .capture_begin = begin_capture,
         .capture_end = end_capture,
         .graph_replay = replay,

@@ -1,6 +1,7 @@
 /*
  * What an application of the opaque backend has besides attune, as it would have a vendor's driver: streams of its own,
- * and their capture into graphs. attune_device_get_extension(device, OPAQUE_EXTENSION, ...) gives the struct.
+ * which can be held up, and their capture into graphs. attune_device_get_extension(device, OPAQUE_EXTENSION, ...) gives
+ * the struct.
  *
  * A device of the application's own is an int32_t, its index: attune_device_wrap("opaque", &index, ...).
  *
@@ -19,6 +20,9 @@ struct opaque_extension {
      * work. */
     attune_status (*stream_create)(int32_t device_index, void **out_native);
     void (*stream_destroy)(void *native);
+    /* Between pause and resume no command of the stream begins. A paused stream must not be waited for. */
+    void (*stream_pause)(void *native);
+    void (*stream_resume)(void *native);
     /* From here on the stream's work is recorded and not run. Until capture_end the calling thread may allocate no
      * memory of the device; events, and waiting for the stream, break the capture. */
     attune_status (*capture_begin)(void *native);

@@ -32,7 +32,7 @@ static void delay(struct opaque_queue *queue) {
 /* The next command, which stays in the ring until it is done; NULL: the queue closes. */
 static const struct opaque_command *next_command(struct opaque_queue *queue) {
     pthread_mutex_lock(&queue->mutex);
-    while (queue->done == queue->pushed && !queue->is_closing) {
+    while (queue->is_paused || (queue->done == queue->pushed && !queue->is_closing)) {
         pthread_cond_wait(&queue->changed, &queue->mutex);
     }
     const bool is_over = queue->done == queue->pushed;
@@ -175,4 +175,11 @@ attune_status opaque_queue_sync(struct opaque_queue *queue) {
     }
     pthread_mutex_unlock(&queue->mutex);
     return status;
+}
+
+void opaque_queue_pause(struct opaque_queue *queue, bool is_paused) {
+    pthread_mutex_lock(&queue->mutex);
+    queue->is_paused = is_paused;
+    pthread_cond_broadcast(&queue->changed);
+    pthread_mutex_unlock(&queue->mutex);
 }
