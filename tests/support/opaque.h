@@ -36,8 +36,7 @@ attune_status opaque_device_wrap(void *native, int32_t *out_index, void **out_de
 void opaque_device_close(void *device);
 attune_status opaque_device_limits(void *device, attune_device_limits *out_limits);
 
-/* DEVICE_LOST in a process that was forked from the one that opened its first device. The first call of claim in a
- * process without one makes it that process. */
+/* The devices are of the process that first claims them; DEVICE_LOST in its forks. */
 attune_status opaque_process_claim(void);
 bool opaque_process_is_fork(void);
 
