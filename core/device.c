@@ -171,3 +171,16 @@ attune_status attune_device_get_limits(const attune_device *device, attune_devic
                           : attune_args_export("attune_device_limits", &device->limits, sizeof device->limits,
                                                sizeof device->limits, out_limits);
 }
+
+attune_status attune_device_get_extension(attune_device *device, const char *name, void **out_extension) {
+    if (device == NULL || name == NULL || out_extension == NULL) {
+        return attune_args_refuse_null(device == NULL ? "device" : name == NULL ? "name" : "out_extension");
+    }
+    void *extension = device->backend->extension == NULL ? NULL : device->backend->extension(name);
+    if (extension == NULL) {
+        return attune_fail(ATTUNE_NOT_FOUND, "name = \"%.100s\": %s has no such extension", name,
+                           device->backend->name);
+    }
+    *out_extension = extension;
+    return ATTUNE_OK;
+}

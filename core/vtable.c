@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/status_internal.h"
+#include "core/vtable_fill.h"
 
 #define END_OF(type, field) (offsetof(type, field) + sizeof((type){0}.field))
 
@@ -18,19 +19,23 @@
 
 typedef void (*any_function)(void);
 
-static const struct {
+enum group { MANDATORY, MEMORY, STREAMS, EVENTS, GROUP_COUNT };
+
+static const struct entry {
+    enum group group;
     const char *name;
     size_t offset;
-} mandatory[] = {
-#define MANDATORY(entry)                                                                                               \
-    { #entry, offsetof(attune_backend, entry) }
-    MANDATORY(enumerate),     MANDATORY(device_open), MANDATORY(device_close), MANDATORY(device_limits),
-    MANDATORY(memory_alloc),  MANDATORY(memory_free), MANDATORY(memory_copy),  MANDATORY(memory_fill),
-    MANDATORY(memory_range),  MANDATORY(stream_open), MANDATORY(stream_close), MANDATORY(stream_sync),
-    MANDATORY(event_open),    MANDATORY(event_close), MANDATORY(event_record), MANDATORY(event_wait),
-    MANDATORY(event_elapsed), MANDATORY(kernels),     MANDATORY(plan_build),   MANDATORY(plan_release),
-    MANDATORY(execute),
-#undef MANDATORY
+} entries[] = {
+#define ENTRY(group, entry)                                                                                            \
+    { group, #entry, offsetof(attune_backend, entry) }
+    ENTRY(MANDATORY, enumerate), ENTRY(MANDATORY, device_open), ENTRY(MANDATORY, device_limits),
+    ENTRY(MANDATORY, kernels),   ENTRY(MANDATORY, plan_build),  ENTRY(MANDATORY, plan_release),
+    ENTRY(MANDATORY, execute),   ENTRY(MEMORY, memory_alloc),   ENTRY(MEMORY, memory_free),
+    ENTRY(MEMORY, memory_copy),  ENTRY(MEMORY, memory_fill),    ENTRY(MEMORY, memory_range),
+    ENTRY(STREAMS, stream_open), ENTRY(STREAMS, stream_close),  ENTRY(STREAMS, stream_sync),
+    ENTRY(EVENTS, event_open),   ENTRY(EVENTS, event_close),    ENTRY(EVENTS, event_record),
+    ENTRY(EVENTS, event_wait),   ENTRY(EVENTS, event_elapsed),
+#undef ENTRY
 };
 
 static attune_status check_layout(const attune_backend *backend) {
@@ -63,15 +68,48 @@ static attune_status check_name(const char *name) {
     return ATTUNE_OK;
 }
 
-static attune_status check_entries(const attune_backend *backend) {
-    for (size_t index = 0; index < sizeof mandatory / sizeof mandatory[0]; index++) {
-        any_function entry;
-        memcpy(&entry, (const char *)backend + mandatory[index].offset, sizeof entry);
-        if (entry == NULL) {
-            return attune_fail(ATTUNE_INCOMPATIBLE, "%s = NULL: a backend must have it", mandatory[index].name);
+static bool is_null(const attune_backend *backend, const struct entry *entry) {
+    any_function function;
+    memcpy(&function, (const char *)backend + entry->offset, sizeof function);
+    return function == NULL;
+}
+
+/* Of a group all entries are there, or none. */
+static attune_status check_group(const attune_backend *backend, enum group group) {
+    const char *absent = NULL;
+    const char *present = NULL;
+    for (size_t index = 0; index < sizeof entries / sizeof entries[0]; index++) {
+        if (entries[index].group == group) {
+            *(is_null(backend, &entries[index]) ? &absent : &present) = entries[index].name;
         }
     }
+    if (absent != NULL && group == MANDATORY) {
+        return attune_fail(ATTUNE_INCOMPATIBLE, "%s = NULL: a backend must have it", absent);
+    }
+    if (absent != NULL && present != NULL) {
+        return attune_fail(ATTUNE_INCOMPATIBLE, "%s = NULL: must be there, as %s is", absent, present);
+    }
     return ATTUNE_OK;
+}
+
+/* What core puts in place of memory and events is done when a call returns: a queue would not wait for it. */
+static attune_status check_queue(const attune_backend *backend) {
+    const bool needs_none = backend->memory_alloc == NULL || backend->event_open == NULL;
+    if (backend->stream_open == NULL || !needs_none) {
+        return ATTUNE_OK;
+    }
+    return attune_fail(ATTUNE_INCOMPATIBLE, "%s = NULL: must be there, as stream_open is",
+                       backend->memory_alloc == NULL ? "memory_alloc" : "event_open");
+}
+
+static attune_status check_entries(const attune_backend *backend) {
+    for (int group = MANDATORY; group < GROUP_COUNT; group++) {
+        attune_status status = check_group(backend, (enum group)group);
+        if (status != ATTUNE_OK) {
+            return status;
+        }
+    }
+    return check_queue(backend);
 }
 
 attune_status attune_vtable_import(const attune_backend *backend, attune_backend *out_backend) {
@@ -89,6 +127,7 @@ attune_status attune_vtable_import(const attune_backend *backend, attune_backend
     memset(out_backend, 0, known);
     memcpy(out_backend, backend, backend->struct_size < known ? backend->struct_size : known);
     out_backend->struct_size = known;
+    attune_vtable_fill(out_backend);
     if (out_backend->description == NULL) {
         out_backend->description = "";
     }

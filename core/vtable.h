@@ -8,8 +8,8 @@
 
 #include "attune/backend.h"
 
-/* Copies a backend's table: entries that it does not know become NULL, those that core does not know are dropped.
- * INCOMPATIBLE: ABI, struct sizes, name, an entry that must not be NULL. */
+/* Copies a backend's table: entries that it does not know become NULL, those that core does not know are dropped, and
+ * groups that it leaves out are filled in. INCOMPATIBLE: ABI, struct sizes, name, an entry that must not be NULL. */
 attune_status attune_vtable_import(const attune_backend *backend, attune_backend *out_backend);
 
 #endif

@@ -260,8 +260,14 @@ typedef struct attune_host_services {
 
 /* ---- The vtable ---- */
 
+/* The alignment of what memory_alloc gives where a backend leaves it NULL: its limits say so. */
+#define ATTUNE_HOST_MEMORY_ALIGNMENT_BYTES 256
+
 /* Handles of the backend. A NULL stream handle is the device's default stream. A struct that a function fills in has
- * its struct_size set by core, and the function writes no further. Sentences need not name the backend: core does. */
+ * its struct_size set by core, and the function writes no further. Sentences need not name the backend: core does.
+ *
+ * An entry must be there unless its comment says what NULL means. Memory, streams and events are three groups; of a
+ * group either no entry is NULL or all are, besides those that have a meaning of their own. */
 typedef struct attune_backend {
     size_t struct_size;
     int32_t abi_major; /* ATTUNE_BACKEND_ABI_MAJOR */
@@ -277,9 +283,13 @@ typedef struct attune_backend {
     attune_status (*device_open)(int32_t index, void **out_device);
     /* NULL: there is nothing to wrap. */
     attune_status (*device_wrap)(void *native, int32_t *out_index, void **out_device);
+    /* NULL: there is nothing to close. */
     void (*device_close)(void *device);
     attune_status (*device_limits)(void *device, attune_device_limits *out_limits);
 
+    /* Memory. All NULL: the device's memory is the host's, a pointer's data an address. Core allocates with
+     * ATTUNE_HOST_MEMORY_ALIGNMENT_BYTES, copies and fills before the call returns, and takes all memory for one space
+     * in which offsets are addresses. For devices whose streams are NULL too. */
     attune_status (*memory_alloc)(void *device, attune_memory kind, uint64_t bytes, void **out_data);
     void (*memory_free)(void *device, void *data);
     attune_status (*memory_copy)(void *device, void *stream, attune_copy_direction direction,
@@ -290,6 +300,8 @@ typedef struct attune_backend {
     attune_status (*memory_fill)(void *device, void *stream, attune_pointer data, uint64_t bytes, uint8_t value);
     attune_status (*memory_range)(void *device, const void *data, attune_memory_range *out_range);
 
+    /* Streams. All NULL: the device has no queue; whatever the stream, execute and memory_copy return when their work
+     * is done. A stream that an application creates is then another name of the default stream. */
     attune_status (*stream_open)(void *device, void **out_stream);
     /* NULL: there is nothing to wrap. */
     attune_status (*stream_wrap)(void *device, void *native, void **out_stream);
@@ -298,6 +310,7 @@ typedef struct attune_backend {
     /* NULL: streams cannot be captured. */
     attune_status (*stream_capturing)(void *device, void *stream, bool *out_capturing);
 
+    /* Events. All NULL, for devices whose streams are NULL: an event is the host's time when it was recorded. */
     attune_status (*event_open)(void *device, void **out_event);
     void (*event_close)(void *device, void *event);
     attune_status (*event_record)(void *device, void *event, void *stream);

@@ -126,6 +126,13 @@ ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_device_get_info(const attune_d
 ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_device_get_limits(const attune_device *device,
                                                                     attune_device_limits *out_limits);
 
+/* Finds what a backend offers beyond this API, by the name that its documentation gives it.
+ *
+ * out_extension: what it is, says that documentation. Ownership: the backend's; valid while the process lives.
+ * Threads: any. Errors: INVALID_ARGUMENT (NULL); NOT_FOUND (the device's backend has nothing of that name). */
+ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_device_get_extension(attune_device *device, const char *name,
+                                                                       void **out_extension);
+
 /* ---- Memory ---- */
 
 typedef enum attune_copy_direction {

@@ -11,6 +11,7 @@
 #include "core/portable/mask.h"
 #include "core/portable/philox.h"
 #include "core/portable/softmax.h"
+#include "core/portable/work.h"
 
 ATTUNE_FN float attune_use_convert(float x) {
     return attune_f32_from_f16(attune_f16_from_f32(x)) + attune_f32_from_bf16(attune_bf16_from_f32(x)) +
@@ -26,6 +27,22 @@ ATTUNE_FN attune_i64 attune_use_mask(attune_i64 n) {
     mask.left = -1;
     mask.right = 0;
     return attune_mask_keys(mask, 0, 1).end + attune_mask_rows(mask, 1, 1).begin + attune_mask_visible(mask, 0, n);
+}
+
+ATTUNE_FN attune_i64 attune_use_work(attune_i64 n) {
+    const attune_work work = attune_work_unfold(n, 3, 2);
+    const attune_packed packed = attune_packed_row(n, 4);
+    attune_mask mask;
+    attune_interval tiles;
+    mask.rows = n;
+    mask.keys = n;
+    mask.leftpad = 0;
+    mask.shift = 0;
+    mask.left = 1;
+    mask.right = 1;
+    tiles = attune_interval_tiles(attune_mask_common_keys(mask, 0, 1), 16);
+    return work.row_tile + work.split + work.batch_head + packed.row + packed.head +
+           attune_split_tiles(tiles, 2, 1).begin + attune_partial_row(1, 2, n, 0, 0, 1, n);
 }
 
 ATTUNE_FN float attune_use_philox(attune_i64 n) {
@@ -53,7 +70,8 @@ ATTUNE_FN float attune_use_softmax(float x) {
 }
 
 ATTUNE_FN float attune_use_all(float x, attune_i64 n) {
-    return attune_use_convert(x) + (float)attune_use_mask(n) + attune_use_philox(n) + attune_use_softmax(x);
+    return attune_use_convert(x) + (float)attune_use_mask(n) + (float)attune_use_work(n) + attune_use_philox(n) +
+           attune_use_softmax(x);
 }
 
 #endif

@@ -6,14 +6,9 @@
  */
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "core/portable/convert.h"
+#include "tests/support/cmocka_all.h"
 
 /* A format by its definition. */
 struct format {

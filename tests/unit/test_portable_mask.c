@@ -3,14 +3,9 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "core/portable/mask.h"
+#include "tests/support/cmocka_all.h"
 
 #define FAR  (INT64_C(1) << 61)
 #define WIDE (INT64_C(1) << 62)

@@ -3,14 +3,9 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "core/portable/philox.h"
+#include "tests/support/cmocka_all.h"
 
 /* Random123's kat_vectors, "philox4x32 10": counter, key, words. */
 static const uint32_t known[][10] = {

@@ -6,15 +6,10 @@
  */
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "core/portable/softmax.h"
+#include "tests/support/cmocka_all.h"
 
 /* A row whose value at every key is a number of its own, so that o is checked too. */
 struct row {
