@@ -208,7 +208,7 @@ static attune_status locate(const attune_device *device, attune_pointer pointer,
 
 static attune_status match_disjoint(const attune_plan *plan, const struct extent *workspace, attune_operand operand,
                                     attune_pointer pointer) {
-    struct extent tensor;
+    struct extent tensor = {0, 0, 0};
     const struct attune_strided strided = attune_strided_make(&plan->problem.operand[operand]);
     const uint64_t bytes = (uint64_t)attune_strided_span_bytes(&strided);
     if (bytes == 0) {
@@ -242,7 +242,7 @@ static attune_status match_all_disjoint(const attune_plan *plan, const attune_bi
 attune_status attune_plan_match_workspace(const attune_plan *plan, const struct attune_call *call,
                                           attune_pointer workspace, uint64_t workspace_bytes) {
     const uint64_t needed = plan->workspace.size_bytes;
-    struct extent extent;
+    struct extent extent = {0, 0, 0};
     if (needed == 0) {
         return ATTUNE_OK;
     }

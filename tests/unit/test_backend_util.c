@@ -170,7 +170,7 @@ static void test_grids_past_65535(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof batch_heads / sizeof batch_heads[0]; i++) {
         const int64_t grid[3] = {2, 3, batch_heads[i]};
-        int64_t folded[3];
+        int64_t folded[3] = {0, 0, 0};
         assert_true(attune_grid_fold(grid, max, folded));
         assert_true(folded[0] <= max[0] && folded[1] <= max[1] && folded[2] <= max[2]);
         assert_true(folded[0] * folded[1] * folded[2] >= 6 * batch_heads[i]);

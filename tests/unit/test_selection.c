@@ -138,7 +138,7 @@ static int stop(void **state) {
 static void assert_opens(const char *selector, const char *expected) {
     attune_device *device = NULL;
     if (attune_selection_open(registry, &settings, selector, &device) != ATTUNE_OK) {
-        fail_msg("\"%s\" opens nothing: %s", selector, attune_last_error());
+        fail_msg("\"%s\" opens nothing: %s", selector == NULL ? "" : selector, attune_last_error());
     }
     assert_string_equal(device->info.selector, expected);
     attune_device_close(device);

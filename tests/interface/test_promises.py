@@ -1,0 +1,55 @@
+"""What the README and the rules of the house promise."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(os.environ["SOURCE_ROOT"])
+README = (ROOT / "README.md").read_text()
+FINITE_MATH = re.compile(r"-ffast-math|-ffinite-math|-cl-fast-relaxed|-cl-finite-math|-use_fast_math|--use_fast_math|-Ofast")
+
+
+def tracked(*suffixes):
+    for path in ROOT.rglob("*"):
+        hidden = any(part.startswith((".", "build")) for part in path.relative_to(ROOT).parts[:-1])
+        if path.is_file() and not hidden and (path.suffix in suffixes or path.name in suffixes):
+            yield path
+
+
+def test_the_readme_lists_the_variables_of_the_table():
+    table = subprocess.run([os.environ["PRINT_ENV"]], capture_output=True, text=True, check=True).stdout
+    assert "ATTUNE_BACKEND" in table
+    assert f"<!-- env -->\n{table}<!-- /env -->" in README
+
+
+def test_the_readme_shows_the_quickstart_as_it_is_compiled():
+    shown = re.search(r"```c\n(.*?)```", README, re.S)[1].strip().splitlines()
+    whole = (ROOT / "examples/quickstart.c").read_text().splitlines()
+    assert shown and [line for line in shown if line not in whole] == []
+
+
+def test_no_finite_math_flag_anywhere():
+    builds = [*tracked(".build", "meson.build", "Makefile", "meson_options.txt"), *(ROOT / "scripts").iterdir()]
+    assert len(builds) > 5
+    for path in builds:
+        assert not FINITE_MATH.search(path.read_text()), path
+
+
+def test_links_in_the_documents_lead_somewhere():
+    for path in tracked(".md"):
+        for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
+            assert (path.parent / target).exists(), f"{path}: {target}"
+
+
+def test_no_file_is_too_long():
+    for path in tracked(".c", ".h", ".cl", ".py"):
+        assert len(path.read_text().splitlines()) <= 500, path
+    for path in tracked(".cu", ".cuh", ".hip"):
+        assert len(path.read_text().splitlines()) <= 800, path
+
+
+def test_sources_are_formatted():
+    sources = [str(path) for path in tracked(".c", ".h", ".cu", ".cuh", ".cl", ".hip")]
+    result = subprocess.run(["clang-format", "--dry-run", "-Werror", *sources], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr[:2000]
