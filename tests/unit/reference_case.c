@@ -255,3 +255,45 @@ void reference_case_run(struct reference_case *test) {
     kernel->execute(&run);
     free(run.workspace);
 }
+
+/* ---- Forward ---- */
+
+struct reference_case reference_case_forward(int64_t batch, int64_t rows, int64_t keys, int64_t heads_q,
+                                             int64_t heads_kv, int64_t head_dim, int64_t head_dim_v) {
+    struct reference_case test =
+        reference_case_make(ATTUNE_OP_FORWARD, batch, rows, keys, heads_q, heads_kv, head_dim, head_dim_v);
+    reference_case_add_attention(&test, 1);
+    return test;
+}
+
+struct reference_case reference_case_flat(int64_t rows, int64_t keys) {
+    struct reference_case test = reference_case_forward(1, rows, keys, 1, 1, 4, 3);
+    reference_case_fill(&test, ATTUNE_OPERAND_Q, 0);
+    return test;
+}
+
+double reference_case_lse(const struct reference_case *test, int64_t index) {
+    return reference_case_get(test, ATTUNE_OPERAND_LSE, index);
+}
+
+double reference_case_o(const struct reference_case *test, int64_t index) {
+    return reference_case_get(test, ATTUNE_OPERAND_O, index);
+}
+
+void reference_case_counts(struct reference_case *test, const int *count) {
+    reference_case_run(test);
+    for (int64_t i = 0; i < test->problem.rows; i++) {
+        reference_case_close(reference_case_lse(test, i), log(count[i]), 1e-6);
+        if (count[i] == 0) {
+            for (int64_t d = 0; d < test->problem.head_dim_v; d++) {
+                assert_true(reference_case_o(test, i * test->problem.head_dim_v + d) == 0);
+            }
+        }
+    }
+}
+
+void reference_case_same_bits(const struct reference_case *a, const struct reference_case *b, attune_operand operand) {
+    assert_int_equal(reference_case_count(a, operand), reference_case_count(b, operand));
+    assert_memory_equal(a->memory[operand], b->memory[operand],
+                        (size_t)reference_case_count(a, operand) * sizeof(float));
+}

@@ -52,9 +52,25 @@ double reference_case_noise(unsigned seed, int64_t index);
 /* Runs the operation's row with a workspace of exactly the size that it asks for, filled with NaN. */
 void reference_case_run(struct reference_case *test);
 
-/* Fails the test unless the two agree to a tolerance relative to max(1, |expected|); equal infinities and two NaN do.
- */
+/* Fails the test unless the two agree to a tolerance relative to max(1, |expected|), as equal infinities and NaN do. */
 void reference_case_close(double got, double expected, double tolerance);
+
+/* A forward with q, k and v of values from a fixed seed, o and lse of NaN. */
+struct reference_case reference_case_forward(int64_t batch, int64_t rows, int64_t keys, int64_t heads_q,
+                                             int64_t heads_kv, int64_t head_dim, int64_t head_dim_v);
+
+/* All dot products 0: lse is the logarithm of how many keys a row sees. */
+struct reference_case reference_case_flat(int64_t rows, int64_t keys);
+
+/* Elements of lse and of o. */
+double reference_case_lse(const struct reference_case *test, int64_t index);
+double reference_case_o(const struct reference_case *test, int64_t index);
+
+/* Runs it, and fails the test unless row i has lse log(count[i]), and o = 0 where that count is 0. One head. */
+void reference_case_counts(struct reference_case *test, const int *count);
+
+/* Two cases gave the same bits. */
+void reference_case_same_bits(const struct reference_case *a, const struct reference_case *b, attune_operand operand);
 
 /* Host services without core: config_get gives what reference_case_config was last told, alloc is calloc and fails
  * after reference_case_fail_alloc(n) successes, fail remembers its status. */
