@@ -127,6 +127,7 @@ enum tool_exit conform_print_json(const struct conform_suite *suite) {
             json_add_text(object, "reason", result->outcome.reason);
         json_add_text(object, "kernel", result->outcome.kernel[0] ? result->outcome.kernel : NULL);
         json_add_number(object, "error_ratio", result->outcome.error_ratio);
+        json_add_number(object, "seconds", result->seconds);
     }
     return json_print(root);
 }

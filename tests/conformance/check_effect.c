@@ -40,9 +40,11 @@ void conform_check_effect(struct conform_context *context) {
         conform_solve(context, &with, &solved)) {
         bool backward = with.op == ATTUNE_OP_BACKWARD;
         double change = 0;
-        for (int n = backward ? ATTUNE_OPERAND_DQ : ATTUNE_OPERAND_O; n <= ATTUNE_OPERAND_DV && change == 0;
-             n = backward ? n + 1 : CONFORM_OPERANDS) {
-            change = largest_change(&solved.oracle, &oracle, (attune_operand)n);
+        for (int n = ATTUNE_OPERAND_DQ; backward && n <= ATTUNE_OPERAND_DV; n++) {
+            change = fmax(change, largest_change(&solved.oracle, &oracle, (attune_operand)n));
+        }
+        if (!backward) {
+            change = largest_change(&solved.oracle, &oracle, ATTUNE_OPERAND_O);
         }
         if (change < NOTICEABLE) {
             conform_outcome_fail(context->outcome, "%s changes the exact result by %.3g only: the case shows nothing",

@@ -177,25 +177,26 @@ static struct conform_block *result_lse(struct call *call) {
 
 struct row {
     double lse[ATTUNE_MERGE_PARTS_MAX];
+    double largest;
+    double sum; /* of exp(lse - largest) */
     double merged;
     int32_t states; /* that are not empty */
     int32_t last;   /* of those */
 };
 
 static void read_row(const struct call *call, const int64_t at[4], struct row *out_row) {
-    double largest = -INFINITY;
-    double sum = 0;
     memset(out_row, 0, sizeof *out_row);
+    out_row->largest = -INFINITY;
     for (int32_t n = 0; n < call->plan.parts; n++) {
         out_row->lse[n] = conform_block_before(&call->part_lse[n], at[0], at[1], at[2], at[3]);
-        largest = fmax(largest, out_row->lse[n]);
+        out_row->largest = fmax(out_row->largest, out_row->lse[n]);
         out_row->last = out_row->lse[n] > -INFINITY ? n : out_row->last;
         out_row->states += out_row->lse[n] > -INFINITY;
     }
     for (int32_t n = 0; n < call->plan.parts && out_row->states > 0; n++) {
-        sum += exp(out_row->lse[n] - largest);
+        out_row->sum += exp(out_row->lse[n] - out_row->largest);
     }
-    out_row->merged = out_row->states > 0 ? largest + log(sum) : -INFINITY;
+    out_row->merged = out_row->states > 0 ? out_row->largest + log(out_row->sum) : -INFINITY;
 }
 
 static bool check_lse(struct call *call, const struct row *row, const int64_t at[4], struct conform_outcome *outcome) {
@@ -212,8 +213,9 @@ static bool check_o(struct call *call, const struct row *row, const int64_t at[4
     double size = 0;
     for (int32_t n = 0; n < call->plan.parts && row->states > 1; n++) {
         double part = conform_block_before(&call->part_o[n], at[0], at[1], at[2], at[3]);
-        exact += part * exp(row->lse[n] - row->merged);
-        size += fabs(part) * exp(row->lse[n] - row->merged);
+        double weight = exp(row->lse[n] - row->largest) / row->sum;
+        exact += part * weight;
+        size += fabs(part) * weight;
     }
     if (row->states == 1) {
         double part = conform_block_before(&call->part_o[row->last], at[0], at[1], at[2], at[3]);

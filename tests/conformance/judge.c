@@ -34,7 +34,8 @@ bool conform_judge_element(struct conform_judge *judge, double x, double g, doub
     if (!isfinite(g)) {
         return x == g || fail_element(judge, x, g, 0, axis);
     }
-    double bound = judge->unit * fabs(g) + (slack > 0 ? slack + judge->floor : slack);
+    bool has_terms = slack > 0 || g != 0; /* terms may be so small that their bound is not */
+    double bound = judge->unit * fabs(g) + (has_terms ? slack + judge->floor : 0);
     if (isinf(x) && signbit(x) == signbit(g) && fabs(g) + bound > judge->largest) {
         return true; /* too large for the output's dtype */
     }
@@ -48,6 +49,7 @@ bool conform_judge_element(struct conform_judge *judge, double x, double g, doub
     }
     judge->error_squares += error * error;
     judge->exact_squares += g * g;
+    judge->count++;
     if (bound > 0) {
         judge->outcome->error_ratio = fmax(judge->outcome->error_ratio, error / bound);
     }
@@ -74,7 +76,8 @@ bool conform_judge_norm(const struct conform_judge *judge, const struct conform_
         return true;
     }
     double error = sqrt(judge->error_squares / judge->exact_squares);
-    double limit = norm_limit(options->dtype);
+    double limit =
+        norm_limit(options->dtype) + judge->floor * sqrt((double)judge->count / judge->exact_squares);
     judge->outcome->error_ratio = fmax(judge->outcome->error_ratio, error / limit);
     if (error <= limit) {
         return true;

@@ -56,6 +56,7 @@ struct conform_judge {
     double largest;
     double error_squares;
     double exact_squares;
+    int64_t count;
 };
 
 struct conform_judge conform_judge_make(const struct conform_scene *scene, attune_operand operand,
@@ -65,7 +66,7 @@ struct conform_judge conform_judge_make(const struct conform_scene *scene, attun
 bool conform_judge_element(struct conform_judge *judge, double x, double g, double slack, bool may_be_nan,
                            const int64_t axis[4]);
 
-/* The bound on ||X - G|| / ||G||, for normal inputs with Sk > 1. */
+/* The bound on ||X - G|| / ||G||, for normal inputs with Sk > 1, where results are not mostly subnormal. */
 bool conform_judge_norm(const struct conform_judge *judge, const struct conform_scene *scene);
 
 bool conform_judge_forward(const struct conform_scene *scene, const struct conform_run *run,

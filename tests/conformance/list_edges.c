@@ -146,7 +146,7 @@ static void add_not_finite(struct conform_list *list, struct conform_options opt
     options.window = ATTUNE_WINDOW(20, 0);
     conform_list_add(list, "edge", "hidden_key", &options);
     options.causal = false;
-    options.window.set = false;
+    options.window = (attune_window){0};
     options.inject = CONFORM_INJECT_Q_NAN;
     conform_list_add(list, "edge", "q_nan", &options);
 }

@@ -281,7 +281,8 @@ static void add_b118(struct conform_list *list, attune_op op, attune_dtype dtype
         options.q.ragged = true;
         options.rows = 40;
         add_check(list, "B118", "exact", &options, conform_check_workspace, splits);
-        options.q.used = options.k.used = true;
+        options.q = (struct conform_lengths){NULL, false, true};
+        options.k.used = true;
         add_check(list, "B118", "shorter", &options, conform_check_shorter, splits);
     }
 }

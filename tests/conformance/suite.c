@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "random.h"
 
@@ -51,12 +52,20 @@ static void finish(struct conform_suite *suite, struct conform_result *result,
     observer->finished(observer->context, result);
 }
 
+static double now_seconds(void) {
+    struct timespec now;
+    timespec_get(&now, TIME_UTC);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 static void run_case(struct conform_suite *suite, const struct conform_case *test,
                      const struct conform_observer *observer) {
     struct conform_result *result = add_result(suite, test->name);
     struct conform_context context = {&suite->subject, test, 0, &result->outcome};
     context.seed = conform_random_mix(suite->seed ^ conform_random_hash_text(test->name));
+    double start = now_seconds();
     test->check(&context);
+    result->seconds = now_seconds() - start;
     finish(suite, result, observer);
 }
 

@@ -11,6 +11,7 @@
 struct conform_result {
     char name[CONFORM_NAME_MAX];
     struct conform_outcome outcome;
+    double seconds;
 };
 
 struct conform_suite {
