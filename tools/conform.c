@@ -45,7 +45,8 @@ static enum tool_exit set_seed(const struct flag *flag, const char *text, void *
 static const struct flag flags[] = {
     {"--backend", "B", flag_set_text, FIELD(backend), 0, 0, 1, "Flags",
      "auto, cpu, cuda:1, or several in order, as hip,cpu; default the variable ATTUNE_BACKEND, or auto"},
-    {"--case", "GLOB", flag_set_text, FIELD(glob), 0, 0, 1, "Flags", "only cases whose whole name matches, as 'B005/*'"},
+    {"--case", "GLOB", flag_set_text, FIELD(glob), 0, 0, 1, "Flags",
+     "only cases whose whole name matches, as 'B005/*'"},
     {"--seed", "N", set_seed, 0, 0, 0, 1, "Flags", "what inputs and random cases are drawn from; default the time"},
     {"--list", NULL, flag_set_switch, FIELD(list), 0, 0, 1, "Flags", "print the names of the cases, and run none"},
     {"--json", NULL, flag_set_switch, FIELD(json), 0, 0, 1, "Flags", "print JSON; failures go to stderr as they come"},
@@ -78,8 +79,7 @@ static void show_result(void *context, const struct conform_result *result) {
     } else if (view->flags->verbose) {
         bool passed = outcome->status == CONFORM_PASSED;
         fprintf(stream, "%-7s %s  %s  %.3g%s%s\n", passed ? "passed" : "skipped", result->name,
-                outcome->kernel[0] ? outcome->kernel : "-", outcome->error_ratio, passed ? "" : "  ",
-                outcome->reason);
+                outcome->kernel[0] ? outcome->kernel : "-", outcome->error_ratio, passed ? "" : "  ", outcome->reason);
     }
 }
 

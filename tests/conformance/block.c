@@ -114,16 +114,16 @@ double conform_block_after(const struct conform_block *block, int64_t i0, int64_
 }
 
 bool conform_block_upload(struct conform_block *block, struct conform_outcome *outcome) {
-    attune_status status = attune_memory_copy(block->subject->device, block->subject->stream,
-                                              ATTUNE_COPY_HOST_TO_DEVICE, block->data, 0, block->image, 0,
-                                              block->size_bytes);
+    attune_status status =
+        attune_memory_copy(block->subject->device, block->subject->stream, ATTUNE_COPY_HOST_TO_DEVICE, block->data, 0,
+                           block->image, 0, block->size_bytes);
     return conform_outcome_expect_ok(outcome, "attune_memory_copy", status);
 }
 
 bool conform_block_fetch(struct conform_block *block, const char *name, struct conform_outcome *outcome) {
-    attune_status status = attune_memory_copy(block->subject->device, block->subject->stream,
-                                              ATTUNE_COPY_DEVICE_TO_HOST, block->after, 0, block->data, 0,
-                                              block->size_bytes);
+    attune_status status =
+        attune_memory_copy(block->subject->device, block->subject->stream, ATTUNE_COPY_DEVICE_TO_HOST, block->after, 0,
+                           block->data, 0, block->size_bytes);
     if (status == ATTUNE_OK) {
         status = attune_stream_synchronize(block->subject->device, block->subject->stream);
     }

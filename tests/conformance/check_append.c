@@ -53,8 +53,7 @@ static bool read_plan(int64_t number, struct plan *out_plan) {
     out_plan->descales = (enum descales)(number / 576 % 4);
     bool is_e4m3 = out_plan->cache == ATTUNE_DTYPE_E4M3;
     return (is_e4m3 || out_plan->fresh == out_plan->cache) && (is_e4m3 || out_plan->descales == DESCALES_NONE) &&
-           (out_plan->lengths || !out_plan->paged) &&
-           (out_plan->rotation != ROTATION_NONE || out_plan->q == Q_ABSENT);
+           (out_plan->lengths || !out_plan->paged) && (out_plan->rotation != ROTATION_NONE || out_plan->q == Q_ABSENT);
 }
 
 static bool describe(int64_t number, struct conform_need *out_need, char out_name[CONFORM_NAME_MAX]) {
@@ -278,15 +277,15 @@ static bool check_row(const struct call *call, int n, int64_t b, int64_t i, int6
     locate(call, b, position, at);
     for (int64_t d = 0; d < (n ? DIM_V : DIM); d++) {
         double size = 0;
-        double exact = n ? conform_block_before(&call->fresh[1], b, i, h, d)
-                         : rotated(call, &call->fresh[0], b, i, h, d, &size);
+        double exact =
+            n ? conform_block_before(&call->fresh[1], b, i, h, d) : rotated(call, &call->fresh[0], b, i, h, d, &size);
         double descale = descale_at(call, n, b, h, position);
         double x = conform_block_after(&call->cache[n], at[0], at[1], h, d);
         size += call->plan.descales != DESCALES_NONE ? fabs(exact) : 0; /* a division */
         if (!conform_block_is_rounding(call->plan.cache, x, exact / descale, size / descale)) {
-            return conform_outcome_fail(outcome, "%c_cache of batch %lld, position %lld, head %lld, %lld is %.9g, not %.9g",
-                                        n ? 'v' : 'k', (long long)b, (long long)position, (long long)h, (long long)d, x,
-                                        exact / descale);
+            return conform_outcome_fail(
+                outcome, "%c_cache of batch %lld, position %lld, head %lld, %lld is %.9g, not %.9g", n ? 'v' : 'k',
+                (long long)b, (long long)position, (long long)h, (long long)d, x, exact / descale);
         }
     }
     return true;
@@ -320,11 +319,12 @@ static bool check_q(const struct call *call, struct conform_outcome *outcome) {
 
 static bool run(struct call *call, struct conform_context *context, const struct conform_need *need,
                 const char *kernel) {
-    struct conform_block *const blocks[] = {&call->cache[0], &call->cache[1],   &call->fresh[0],   &call->fresh[1],
-                                            &call->lengths,  &call->table,      &call->descale[0], &call->descale[1],
-                                            &call->cos,      &call->sin,        &call->q,          &call->q_out};
-    static const char *const names[] = {"k_cache",   "v_cache",   "k_new",      "v_new",      "seqused_k", "block_table",
-                                        "descale_k", "descale_v", "rotary_cos", "rotary_sin", "q",         "q_out"};
+    struct conform_block *const blocks[] = {&call->cache[0], &call->cache[1], &call->fresh[0],   &call->fresh[1],
+                                            &call->lengths,  &call->table,    &call->descale[0], &call->descale[1],
+                                            &call->cos,      &call->sin,      &call->q,          &call->q_out};
+    static const char *const names[] = {"k_cache",    "v_cache",     "k_new",     "v_new",
+                                        "seqused_k",  "block_table", "descale_k", "descale_v",
+                                        "rotary_cos", "rotary_sin",  "q",         "q_out"};
     const size_t count = sizeof blocks / sizeof blocks[0];
     bool right = true;
     for (size_t n = 0; right && n < count; n++) {
@@ -332,9 +332,8 @@ static bool run(struct call *call, struct conform_context *context, const struct
     }
     attune_kvcache_append_args args = make_args(call, kernel);
     right = right && conform_operation_explain(context, need, kernel, &args) &&
-            conform_outcome_expect_ok(
-                context->outcome, "attune_kvcache_append",
-                attune_kvcache_append(context->subject->device, context->subject->stream, &args));
+            conform_outcome_expect_ok(context->outcome, "attune_kvcache_append",
+                                      attune_kvcache_append(context->subject->device, context->subject->stream, &args));
     for (size_t n = 0; right && n < count; n++) {
         right = conform_block_fetch(blocks[n], names[n], context->outcome);
     }
@@ -342,9 +341,9 @@ static bool run(struct call *call, struct conform_context *context, const struct
 }
 
 static void free_call(struct call *call) {
-    struct conform_block *const blocks[] = {&call->cache[0], &call->cache[1],   &call->fresh[0],   &call->fresh[1],
-                                            &call->lengths,  &call->table,      &call->descale[0], &call->descale[1],
-                                            &call->cos,      &call->sin,        &call->q,          &call->q_out};
+    struct conform_block *const blocks[] = {&call->cache[0], &call->cache[1], &call->fresh[0],   &call->fresh[1],
+                                            &call->lengths,  &call->table,    &call->descale[0], &call->descale[1],
+                                            &call->cos,      &call->sin,      &call->q,          &call->q_out};
     for (size_t n = 0; n < sizeof blocks / sizeof blocks[0]; n++) {
         conform_block_free(blocks[n]);
     }

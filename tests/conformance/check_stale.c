@@ -35,9 +35,9 @@ void conform_check_stale(struct conform_context *context) {
     struct conform_run large = {0};
     double largest = fmin(1e30, conform_number_largest(problem->options.dtype));
     attune_status status = conform_oracle_run(context->subject->cpu, problem, &oracle);
-    if (conform_outcome_expect_ok(context->outcome, "the reference", status) &&
-        run_with(context, problem, 0, &clean) && conform_judge_run(&oracle, &clean, context->outcome) &&
-        run_with(context, problem, NAN, &nan) && run_with(context, problem, largest, &large)) {
+    if (conform_outcome_expect_ok(context->outcome, "the reference", status) && run_with(context, problem, 0, &clean) &&
+        conform_judge_run(&oracle, &clean, context->outcome) && run_with(context, problem, NAN, &nan) &&
+        run_with(context, problem, largest, &large)) {
         (void)(same_results(&clean, &nan, "NaN in place of 0 in unused slots", context->outcome) &&
                same_results(&clean, &large, "large values in place of 0 in unused slots", context->outcome));
     }

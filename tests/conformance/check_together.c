@@ -70,11 +70,11 @@ static bool launch_in_turn(struct conform_context *context, struct lane *lanes, 
     struct conform_outcome *outcome = context->outcome;
     bool right = true;
     for (int turn = 0; right && turn < TURNS; turn++) {
-        right = conform_run_launch(&lanes[0].solved.run, outcome) &&
-                conform_outcome_expect_ok(outcome, "attune_event_record",
-                                          attune_event_record(event, lanes[0].stream)) &&
-                conform_outcome_expect_ok(outcome, "attune_event_wait", attune_event_wait(event, lanes[1].stream)) &&
-                conform_run_launch(&lanes[1].solved.run, outcome);
+        right =
+            conform_run_launch(&lanes[0].solved.run, outcome) &&
+            conform_outcome_expect_ok(outcome, "attune_event_record", attune_event_record(event, lanes[0].stream)) &&
+            conform_outcome_expect_ok(outcome, "attune_event_wait", attune_event_wait(event, lanes[1].stream)) &&
+            conform_run_launch(&lanes[1].solved.run, outcome);
     }
     return right;
 }

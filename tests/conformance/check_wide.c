@@ -89,8 +89,8 @@ static bool run_spread(struct wide *wide, struct conform_run *run) {
             tensor->stride[0] = FAR_ELEMENTS;
         }
     }
-    right = right && conform_run_explain(run, wide->context->outcome) &&
-            conform_run_launch(run, wide->context->outcome);
+    right =
+        right && conform_run_explain(run, wide->context->outcome) && conform_run_launch(run, wide->context->outcome);
     for (size_t n = 0; right && n < sizeof spread / sizeof spread[0]; n++) {
         bool written = conform_problem_writes(run->problem, spread[n]) && conform_problem_has(run->problem, spread[n]);
         right = !written || move(wide, run, spread[n], false);
@@ -125,11 +125,11 @@ static bool run_pages(struct wide *wide, struct conform_run *run) {
     }
     const struct conform_tensor *tensor = &problem->tensor[ATTUNE_OPERAND_BLOCK_TABLE];
     struct conform_subject *subject = run->subject;
-    right = right && conform_outcome_expect_ok(
-                         wide->context->outcome, "attune_memory_copy",
-                         attune_memory_copy(subject->device, subject->stream, ATTUNE_COPY_HOST_TO_DEVICE,
-                                            run->data[tensor->buffer], tensor->view.byte_offset, table, 0,
-                                            (uint64_t)entries * sizeof *table));
+    right = right &&
+            conform_outcome_expect_ok(wide->context->outcome, "attune_memory_copy",
+                                      attune_memory_copy(subject->device, subject->stream, ATTUNE_COPY_HOST_TO_DEVICE,
+                                                         run->data[tensor->buffer], tensor->view.byte_offset, table, 0,
+                                                         (uint64_t)entries * sizeof *table));
     right = right && conform_run_explain(run, wide->context->outcome) &&
             conform_run_launch(run, wide->context->outcome) && conform_run_fetch(run, wide->context->outcome);
     free(table);

@@ -24,8 +24,8 @@ static bool workspace_begin(struct conform_context *context, uint64_t bytes, str
     struct conform_subject *subject = context->subject;
     uint64_t padded = (bytes + CANARY_BYTES - 1) / CANARY_BYTES * CANARY_BYTES;
     *out_workspace = (struct workspace){context, NULL, 0, bytes};
-    attune_status status = conform_subject_alloc_aligned(subject, padded + 2 * CANARY_BYTES, &out_workspace->data,
-                                                         &out_workspace->offset);
+    attune_status status =
+        conform_subject_alloc_aligned(subject, padded + 2 * CANARY_BYTES, &out_workspace->data, &out_workspace->offset);
     if (status == ATTUNE_OK) {
         status = attune_memory_fill(subject->device, subject->stream, out_workspace->data, out_workspace->offset,
                                     bytes + 2 * CANARY_BYTES, CANARY);
@@ -38,17 +38,16 @@ static bool workspace_check(struct workspace *workspace) {
     struct conform_subject *subject = workspace->context->subject;
     uint64_t size = workspace->bytes + 2 * CANARY_BYTES;
     uint8_t *found = conform_alloc(size, 1);
-    attune_status status =
-        attune_memory_copy(subject->device, subject->stream, ATTUNE_COPY_DEVICE_TO_HOST, found, 0, workspace->data,
-                           workspace->offset - CANARY_BYTES, size);
+    attune_status status = attune_memory_copy(subject->device, subject->stream, ATTUNE_COPY_DEVICE_TO_HOST, found, 0,
+                                              workspace->data, workspace->offset - CANARY_BYTES, size);
     status = status == ATTUNE_OK ? attune_stream_synchronize(subject->device, subject->stream) : status;
     bool right = conform_outcome_expect_ok(workspace->context->outcome, "attune_memory_copy", status);
     for (uint64_t byte = 0; right && byte < size; byte++) {
         bool is_inside = byte >= CANARY_BYTES && byte < CANARY_BYTES + workspace->bytes;
         if (!is_inside && found[byte] != CANARY) {
-            right = conform_outcome_fail(workspace->context->outcome,
-                                         "byte %lld of a workspace of %llu bytes was written",
-                                         (long long)byte - CANARY_BYTES, (unsigned long long)workspace->bytes);
+            right =
+                conform_outcome_fail(workspace->context->outcome, "byte %lld of a workspace of %llu bytes was written",
+                                     (long long)byte - CANARY_BYTES, (unsigned long long)workspace->bytes);
         }
     }
     free(found);
@@ -118,8 +117,7 @@ static bool plan_without_data(struct conform_context *context, const struct conf
     for (int operand = 0; operand < CONFORM_OPERANDS; operand++) {
         conform_args_tensor(&args, (attune_operand)operand)->byte_offset = 0;
     }
-    attune_status status =
-        attune_plan_create(context->subject->device, problem->options.op, &args, out_plan);
+    attune_status status = attune_plan_create(context->subject->device, problem->options.op, &args, out_plan);
     if (status == ATTUNE_UNSUPPORTED) {
         return conform_outcome_skip(context->outcome, "%s", attune_last_error());
     }

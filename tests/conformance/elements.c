@@ -80,8 +80,10 @@ static void walk_row_scalars(const struct walk *walk) {
             int64_t line = ragged ? h : b * heads + h;
             for (int64_t i = 0; i < sequence->rows; i++) {
                 int64_t token = sequence->row_first + i;
-                struct conform_element element = {
-                    {b, h, i, 0}, byte_at(walk, ragged ? 0 : b, h, token, 0), line * problem->rows_total + token, false};
+                struct conform_element element = {{b, h, i, 0},
+                                                  byte_at(walk, ragged ? 0 : b, h, token, 0),
+                                                  line * problem->rows_total + token,
+                                                  false};
                 walk->visit(walk->context, &element);
             }
         }

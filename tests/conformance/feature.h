@@ -15,8 +15,9 @@
 struct conform_feature {
     const char *name;
     unsigned passes;
-    unsigned groups; /* features that share a bit exclude each other: they set the same option, or the API forbids both */
-    bool is_result;  /* changes what the result is, not only how it is computed or where it lies */
+    unsigned
+        groups; /* features that share a bit exclude each other: they set the same option, or the API forbids both */
+    bool is_result; /* changes what the result is, not only how it is computed or where it lies */
     void (*apply)(struct conform_options *options);
 };
 

@@ -28,8 +28,8 @@ static bool is_float(attune_dtype dtype) {
 
 static struct filler filler_make(struct conform_problem *problem, attune_operand operand) {
     const struct conform_tensor *tensor = &problem->tensor[operand];
-    struct filler filler = {problem, operand, tensor->view.dtype, attune_dtype_size_bytes(tensor->view.dtype), NULL,
-                            NULL};
+    struct filler filler = {problem, operand, tensor->view.dtype, attune_dtype_size_bytes(tensor->view.dtype),
+                            NULL,    NULL};
     filler.buffer = tensor->buffer >= 0 ? &problem->buffer[tensor->buffer] : NULL;
     return filler;
 }
@@ -101,8 +101,8 @@ void conform_problem_fill(struct conform_problem *problem) {
     for (int operand = 0; operand < CONFORM_OPERANDS; operand++) {
         struct filler filler = filler_make(problem, (attune_operand)operand);
         bool is_part = operand == ATTUNE_OPERAND_V && problem->options.family == CONFORM_FAMILY_V_IN_K;
-        bool is_forward = problem->options.op == ATTUNE_OP_BACKWARD &&
-                          (operand == ATTUNE_OPERAND_O || operand == ATTUNE_OPERAND_LSE);
+        bool is_forward =
+            problem->options.op == ATTUNE_OP_BACKWARD && (operand == ATTUNE_OPERAND_O || operand == ATTUNE_OPERAND_LSE);
         if (!conform_problem_writes(problem, (attune_operand)operand) && !is_part && !is_forward) {
             conform_problem_visit(problem, (attune_operand)operand, fill_input, &filler);
         }
@@ -129,11 +129,11 @@ void conform_problem_set_stale(struct conform_problem *problem, enum conform_sta
         struct conform_buffer *buffer = &problem->buffer[n];
         bool is_k = n == problem->tensor[ATTUNE_OPERAND_K].buffer;
         bool is_v = n == problem->tensor[ATTUNE_OPERAND_V].buffer;
-        bool wanted = which == CONFORM_STALE_ALL || (is_k && which == CONFORM_STALE_K) ||
-                      (is_v && which == CONFORM_STALE_V);
+        bool wanted =
+            which == CONFORM_STALE_ALL || (is_k && which == CONFORM_STALE_K) || (is_v && which == CONFORM_STALE_V);
         size_t size = attune_dtype_size_bytes(buffer->dtype);
-        for (uint64_t byte = 0; wanted && buffer->filled && is_float(buffer->dtype) && byte + size <= buffer->size_bytes;
-             byte += size) {
+        for (uint64_t byte = 0;
+             wanted && buffer->filled && is_float(buffer->dtype) && byte + size <= buffer->size_bytes; byte += size) {
             if (buffer->owner[byte] == CONFORM_OWNER_NONE) {
                 conform_number_store(buffer->dtype, value, buffer->image + byte);
             }

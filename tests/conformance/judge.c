@@ -76,8 +76,7 @@ bool conform_judge_norm(const struct conform_judge *judge, const struct conform_
         return true;
     }
     double error = sqrt(judge->error_squares / judge->exact_squares);
-    double limit =
-        norm_limit(options->dtype) + judge->floor * sqrt((double)judge->count / judge->exact_squares);
+    double limit = norm_limit(options->dtype) + judge->floor * sqrt((double)judge->count / judge->exact_squares);
     judge->outcome->error_ratio = fmax(judge->outcome->error_ratio, error / limit);
     if (error <= limit) {
         return true;
@@ -96,7 +95,7 @@ bool conform_judge_run(const struct conform_oracle *oracle, const struct conform
     struct conform_scene scene;
     conform_scene_make(oracle, row, &scene);
     bool right = oracle->problem->options.op == ATTUNE_OP_BACKWARD ? conform_judge_backward(&scene, run, outcome)
-                                                                    : conform_judge_forward(&scene, run, outcome);
+                                                                   : conform_judge_forward(&scene, run, outcome);
     conform_scene_free(&scene);
     return right;
 }

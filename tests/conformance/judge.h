@@ -5,8 +5,8 @@
  *
  * X is the backend's result and G the oracle's. sigma_i is the largest |scale| sum_d |q_d k_d| over the keys that row i
  * gives weight to; u_P that of the row's declared P dtype; f the output dtype's smallest normal times its u, at least
- * 2^-126. Where A is 0 nothing was added up, so that the result has to be 0 exactly. With P in e4m3 a weight may vanish:
- * t adds 2^-17 to it. NaN and infinity have to be where the oracle has them.
+ * 2^-126. Where A is 0 nothing was added up, so that the result has to be 0 exactly. With P in e4m3 a weight may
+ * vanish: t adds 2^-17 to it. NaN and infinity have to be where the oracle has them.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -61,8 +61,7 @@ static void add_dsink(const struct slacks *slacks, const struct row *row) {
         return;
     }
     double sink = slacks->scene->value[ATTUNE_OPERAND_SINK][row->h];
-    double lse =
-        slacks->scene->value[ATTUNE_OPERAND_LSE][conform_scene_line(slacks->scene, row->b, row->h, row->i)];
+    double lse = slacks->scene->value[ATTUNE_OPERAND_LSE][conform_scene_line(slacks->scene, row->b, row->h, row->i)];
     if (sink != -INFINITY) {
         *slack += row->factor * exp(sink - lse) * (fabs(row->dlse) + row->delta_size);
     }

@@ -60,8 +60,8 @@ static bool judge_o_row(struct trial *trial, int64_t b, int64_t h, int64_t i) {
     bool right = true;
     for (int64_t d = 0; right && d < options->head_dim_v; d++) {
         const int64_t axis[4] = {b, i, h, d};
-        right = conform_judge_element(&trial->judge, trial->x[at + d], trial->g[at + d], trial->slack[d], may_be_nan,
-                                      axis);
+        right =
+            conform_judge_element(&trial->judge, trial->x[at + d], trial->g[at + d], trial->slack[d], may_be_nan, axis);
     }
     return right;
 }
@@ -70,8 +70,8 @@ static bool judge_lse_row(struct trial *trial, int64_t b, int64_t h, int64_t i) 
     int64_t at = conform_scene_line(trial->scene, b, h, i);
     double g = trial->g[at];
     double size = fabs(g);
-    double bound = trial->scene->problem->options.dtype == ATTUNE_DTYPE_F32 ? 1e-5 * fmax(1, size)
-                                                                            : 1e-3 * fmax(1, size / 1000);
+    double bound =
+        trial->scene->problem->options.dtype == ATTUNE_DTYPE_F32 ? 1e-5 * fmax(1, size) : 1e-3 * fmax(1, size / 1000);
     const int64_t axis[4] = {b, h, i, 0};
     bool may_be_nan = conform_scene_row_may_be_nan(trial->scene, b, h, i);
     return conform_judge_element(&trial->judge, trial->x[at], g, bound - trial->judge.unit * size, may_be_nan, axis);

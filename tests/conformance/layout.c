@@ -305,8 +305,7 @@ static void place_side_by_side(struct conform_problem *problem, const attune_ope
     for (int n = 0; n < count; n++) {
         const int64_t *extent = problem->tensor[members[n]].extent;
         int64_t per_batch = problem->options.page_size > 0 ? extent[1] : tokens;
-        out_placements[n] =
-            (struct placement){problem->buffer_count, first, {per_batch * width, width, extent[3], 1}};
+        out_placements[n] = (struct placement){problem->buffer_count, first, {per_batch * width, width, extent[3], 1}};
         first += extent[2] * extent[3];
     }
     problem->buffer_count++;

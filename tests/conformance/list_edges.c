@@ -196,21 +196,22 @@ static void add_sizes(struct conform_list *list, struct conform_options options)
         odd_head.keys = 40;
         conform_list_add(list, "edge", "head_dim_odd", &odd_head);
     }
+}
+
+static void add_long(struct conform_list *list, struct conform_options options) {
     options.batch = options.heads_q = options.heads_kv = 1;
     options.head_dim = options.head_dim_v = 8;
-    options.keys = 32769;
     options.rows = 2;
+    options.keys = 32769;
+    options.page_size = 16;
     conform_list_add(list, "edge", "long", &options);
-    options.keys = 65537;
+    options.page_size = 0;
     options.causal = true;
+    options.keys = 65537;
     conform_list_add(list, "edge", "long", &options);
+    options.causal = false;
     options.rows = 65537;
     options.keys = 2;
-    options.causal = false;
-    conform_list_add(list, "edge", "long", &options);
-    options.keys = 32769;
-    options.rows = 3;
-    options.page_size = 16;
     conform_list_add(list, "edge", "long", &options);
 }
 
@@ -253,7 +254,7 @@ static void add_overlaps(struct conform_list *list, struct conform_options optio
 
 void conform_list_edges(struct conform_list *list) {
     static const add_fn rows[] = {add_no_visible_key, add_no_keys, add_no_rows, add_scores,  add_not_finite,
-                                  add_outside,        add_sizes,   add_numbers, add_overlaps};
+                                  add_outside,        add_sizes,   add_long,    add_numbers, add_overlaps};
     for (size_t n = 0; n < COUNT(rows); n++) {
         for (size_t p = 0; p < COUNT(passes); p++) {
             for (size_t t = 0; t < COUNT(dtypes); t++) {

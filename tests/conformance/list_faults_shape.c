@@ -105,20 +105,18 @@ static void add_b040(struct conform_list *list, attune_op op, attune_dtype dtype
 
 static void add_b046(struct conform_list *list, attune_op op, attune_dtype dtype) {
     static const int64_t counts[] = {65535, 65536, 65537, 70000};
-    for (size_t n = 0; n < COUNT(counts); n++) {
-        struct conform_options options = conform_options_make(op, dtype);
-        options.rows = options.keys = 4;
-        options.batch = counts[n];
-        options.heads_q = options.heads_kv = 1;
-        conform_list_add(list, "B046", "batches", &options);
-        options.batch = 1;
-        options.heads_q = options.heads_kv = counts[n];
-        conform_list_add(list, "B046", "heads", &options);
-    }
     struct conform_options options = conform_options_make(op, dtype);
+    for (size_t n = 0; n < 2 * COUNT(counts); n++) {
+        bool heads = n % 2;
+        bool large = n == 2 * COUNT(counts) - (op == ATTUNE_OP_BACKWARD ? 2 : 1); /* one of each pass, for time */
+        options.rows = options.keys = large ? 4 : 2;
+        options.head_dim = options.head_dim_v = large ? 16 : 8;
+        options.batch = heads ? 1 : counts[n / 2];
+        options.heads_q = options.heads_kv = heads ? counts[n / 2] : 1;
+        conform_list_add(list, "B046", heads ? "heads" : "batches", &options);
+    }
     options.batch = 1;
     options.rows = 1;
-    options.keys = 2;
     options.heads_q = 70000;
     options.heads_kv = 2;
     conform_list_add(list, "B046", "group", &options);
@@ -243,8 +241,8 @@ static void add_b085(struct conform_list *list, attune_op op, attune_dtype dtype
 
 static void add_b098(struct conform_list *list, attune_dtype dtype) {
     struct conform_options options = conform_options_make(ATTUNE_OP_BACKWARD, dtype);
-    options.rows = 40;
-    options.keys = 70;
+    options.rows = 20;
+    options.keys = 40;
     options.heads_q = 6;
     options.bias.axes = "hij";
     options.sink = options.dlse = true;
@@ -273,13 +271,13 @@ static void add_b118(struct conform_list *list, attune_op op, attune_dtype dtype
     for (int32_t splits = 0; splits < 6; splits++) {
         struct conform_options options = conform_options_make(op, dtype);
         options.rows = 1 + splits;
-        options.keys = 300;
-        options.heads_q = 8;
+        options.keys = 140;
+        options.heads_q = 4;
         options.splits = splits;
         options.dlse = splits % 2;
         add_check(list, "B118", "exact", &options, conform_check_workspace, splits);
         options.q.ragged = true;
-        options.rows = 40;
+        options.rows = 24;
         add_check(list, "B118", "exact", &options, conform_check_workspace, splits);
         options.q = (struct conform_lengths){NULL, false, true};
         options.k.used = true;

@@ -46,18 +46,15 @@ static void window(struct conform_options *options) {
 
 static void add_shapes(struct conform_list *list, attune_op op, attune_dtype dtype) {
     static const struct shape shapes[] = {
-        {1, 1, 1, 1, 1, 8},    /* the smallest */
-        {2, 16, 16, 2, 2, 16}, /* whole tiles */
-        {1, 64, 64, 1, 1, 64},
-        {1, 128, 128, 1, 1, 32},
-        {1, 65, 129, 1, 1, 16}, /* one past a tile */
-        {1, 63, 127, 1, 1, 16}, /* one short of it */
-        {2, 3, 33, 4, 2, 32},   /* groups */
-        {1, 1, 200, 8, 1, 64},  /* decode */
-        {3, 1, 77, 4, 4, 32},
-        {1, 200, 1, 2, 1, 16}, /* one key */
-        {2, 40, 24, 3, 3, 40}, /* more rows than keys */
-        {1, 33, 300, 2, 2, 16}, /* several tiles of keys */
+        {1, 1, 1, 1, 1, 8},                                                      /* the smallest */
+        {2, 16, 16, 2, 2, 16},                                                   /* whole tiles */
+        {1, 64, 64, 1, 1, 64},  {1, 128, 128, 1, 1, 32}, {1, 65, 129, 1, 1, 16}, /* one past a tile */
+        {1, 63, 127, 1, 1, 16},                                                  /* one short of it */
+        {2, 3, 33, 4, 2, 32},                                                    /* groups */
+        {1, 1, 200, 8, 1, 64},                                                   /* decode */
+        {3, 1, 77, 4, 4, 32},   {1, 200, 1, 2, 1, 16},                           /* one key */
+        {2, 40, 24, 3, 3, 40},                                                   /* more rows than keys */
+        {1, 33, 300, 2, 2, 16},                                                  /* several tiles of keys */
         {5, 2, 3, 7, 7, 4},
     };
     static void (*const masks[])(struct conform_options *) = {no_mask, causal, causal_top_left, window};

@@ -17,8 +17,8 @@ struct shape {
 };
 
 /* Odd in number, so that shapes and the four dtypes meet in every way. */
-static const struct shape shapes[] = {{2, 13, 21, 2, 16}, {3, 5, 9, 4, 8},   {1, 37, 70, 2, 32},
-                                      {3, 21, 13, 2, 24}, {1, 70, 150, 2, 16}};
+static const struct shape shapes[] = {
+    {2, 13, 21, 2, 16}, {3, 5, 9, 4, 8}, {1, 37, 70, 2, 32}, {3, 21, 13, 2, 24}, {1, 70, 150, 2, 16}};
 #define SHAPE_COUNT (int64_t)(sizeof shapes / sizeof shapes[0])
 
 static struct conform_options start_from(attune_op op, int64_t turn) {

@@ -50,8 +50,7 @@ static bool judge_refusal(struct conform_context *context, const struct conform_
                           const attune_explanation *explanation) {
     int32_t shown = explanation->refusal_count < REFUSALS_MAX ? explanation->refusal_count : REFUSALS_MAX;
     for (int32_t n = 0; n < shown; n++) {
-        const attune_kernel_info *row =
-            conform_subject_find_kernel(context->subject, explanation->refusals[n].kernel);
+        const attune_kernel_info *row = conform_subject_find_kernel(context->subject, explanation->refusals[n].kernel);
         if (row && row_claims(row, need) && (!kernel || strcmp(kernel, row->name) == 0)) {
             return conform_outcome_fail(context->outcome, "%s claims this case and refuses it: %s", row->name,
                                         explanation->refusals[n].reason);

@@ -9,19 +9,12 @@
 #include "text.h"
 
 static const char *const family_names[] = {"", ".packed_qkv", ".pool_kv", ".v_in_k", ".shared_heads"};
-static const char *const values_names[] = {"",      ".outliers", ".large", ".flat", ".tiny", ".v_head",
-                                           ".ones", ".alternate", ".step"};
-static const char *const inject_names[] = {"",
-                                           ".q_nan",
-                                           ".bias_infinite",
-                                           ".bias_hides_key",
-                                           ".bias_hides_row",
-                                           ".bias_low",
-                                           ".k_hidden_nan",
-                                           ".v_hidden_nan",
-                                           ".v_hidden_inf",
-                                           ".zero_signed",
-                                           ".mask_row"};
+static const char *const values_names[] = {"",        ".outliers", ".large",     ".flat", ".tiny",
+                                           ".v_head", ".ones",     ".alternate", ".step"};
+static const char *const inject_names[] = {
+    "",          ".q_nan",        ".bias_infinite", ".bias_hides_key", ".bias_hides_row",
+    ".bias_low", ".k_hidden_nan", ".v_hidden_nan",  ".v_hidden_inf",   ".zero_signed",
+    ".mask_row"};
 static const char *const align_names[] = {"", ".top_left", ".diagonal"};
 static const char *const slopes_names[] = {"", ".alibi_h", ".alibi_bh", ".alibi_ln2"};
 static const char *const descale_names[] = {"", ".descale_one", ".descale_bh", ".descale_blocks", ".descale_zero"};

@@ -25,8 +25,7 @@ static void gather(struct conform_oracle *oracle, attune_operand operand) {
     }
     size_t size = attune_dtype_size_bytes(tensor->view.dtype);
     free(oracle->stored[operand]);
-    oracle->stored[operand] =
-        conform_alloc((uint64_t)conform_problem_count_compact(oracle->problem, operand), size);
+    oracle->stored[operand] = conform_alloc((uint64_t)conform_problem_count_compact(oracle->problem, operand), size);
     if (tensor->buffer >= 0) {
         struct gatherer gatherer = {oracle->problem->buffer[tensor->buffer].image, oracle->stored[operand], size};
         conform_problem_visit(oracle->problem, operand, gather_element, &gatherer);
@@ -64,9 +63,8 @@ static attune_attention_args plain_args(struct conform_oracle *oracle) {
     }
     for (int operand = 0; operand < CONFORM_OPERANDS; operand++) {
         if (oracle->stored[operand] && operand != ATTUNE_OPERAND_BLOCK_TABLE) {
-            *conform_args_tensor(&args, (attune_operand)operand) =
-                compact_view(problem, (attune_operand)operand, oracle->stored[operand],
-                             problem->tensor[operand].view.dtype);
+            *conform_args_tensor(&args, (attune_operand)operand) = compact_view(
+                problem, (attune_operand)operand, oracle->stored[operand], problem->tensor[operand].view.dtype);
         }
     }
     return args;
@@ -92,8 +90,8 @@ attune_status conform_oracle_forward(attune_device *cpu, struct conform_oracle *
     args.lse = attune_tensor_contiguous(lse, ATTUNE_DTYPE_F64, options->q.ragged ? 2 : 3,
                                         lse_shape + (options->q.ragged ? 1 : 0));
     const int64_t probs_shape[] = {options->batch, options->heads_q, problem->longest_rows, problem->longest_keys};
-    double *probs = result_alloc(oracle, ATTUNE_OPERAND_PROBS,
-                                 probs_shape[0] * probs_shape[1] * probs_shape[2] * probs_shape[3]);
+    double *probs =
+        result_alloc(oracle, ATTUNE_OPERAND_PROBS, probs_shape[0] * probs_shape[1] * probs_shape[2] * probs_shape[3]);
     args.probs = attune_tensor_contiguous(probs, ATTUNE_DTYPE_F64, 4, probs_shape);
     return attune_forward(cpu, NULL, &args);
 }

@@ -14,9 +14,8 @@
 bool conform_run_upload(struct conform_run *run, struct conform_outcome *outcome) {
     for (int n = 0; n < run->problem->buffer_count; n++) {
         const struct conform_buffer *buffer = &run->problem->buffer[n];
-        attune_status status =
-            attune_memory_copy(run->subject->device, run->stream, ATTUNE_COPY_HOST_TO_DEVICE, run->data[n], 0,
-                               buffer->image, 0, buffer->size_bytes);
+        attune_status status = attune_memory_copy(run->subject->device, run->stream, ATTUNE_COPY_HOST_TO_DEVICE,
+                                                  run->data[n], 0, buffer->image, 0, buffer->size_bytes);
         if (!conform_outcome_expect_ok(outcome, "attune_memory_copy", status)) {
             return false;
         }
@@ -55,8 +54,8 @@ void conform_run_end(struct conform_run *run) {
 
 bool conform_subject_row_claims(const attune_kernel_info *row, const struct conform_options *options) {
     uint64_t features = conform_options_features(options);
-    bool has_multiple = options->head_dim % row->head_dim_multiple == 0 &&
-                        options->head_dim_v % row->head_dim_multiple == 0;
+    bool has_multiple =
+        options->head_dim % row->head_dim_multiple == 0 && options->head_dim_v % row->head_dim_multiple == 0;
     return row->op == options->op && row->runnable && (row->dtypes >> options->dtype & 1) &&
            (row->features & features) == features && options->head_dim <= row->head_dim_max &&
            options->head_dim_v <= row->head_dim_v_max && has_multiple &&

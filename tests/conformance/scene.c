@@ -32,8 +32,7 @@ int64_t conform_scene_line(const struct conform_scene *scene, int64_t b, int64_t
 
 const double *conform_scene_probs(const struct conform_scene *scene, int64_t b, int64_t h, int64_t i) {
     const struct conform_problem *problem = scene->problem;
-    return scene->probs +
-           ((b * problem->options.heads_q + h) * problem->longest_rows + i) * problem->longest_keys;
+    return scene->probs + ((b * problem->options.heads_q + h) * problem->longest_rows + i) * problem->longest_keys;
 }
 
 double conform_scene_keep(const struct conform_scene *scene, int64_t b, int64_t h, int64_t i, int64_t j) {
@@ -146,16 +145,15 @@ static attune_dropout dropout_of(const struct conform_problem *problem) {
 
 void conform_scene_make(const struct conform_oracle *oracle, const attune_kernel_info *row,
                         struct conform_scene *out_scene) {
-    static const attune_operand read[] = {ATTUNE_OPERAND_Q,   ATTUNE_OPERAND_K,    ATTUNE_OPERAND_V,
-                                          ATTUNE_OPERAND_O,   ATTUNE_OPERAND_LSE,  ATTUNE_OPERAND_DOUT,
+    static const attune_operand read[] = {ATTUNE_OPERAND_Q,    ATTUNE_OPERAND_K,   ATTUNE_OPERAND_V,
+                                          ATTUNE_OPERAND_O,    ATTUNE_OPERAND_LSE, ATTUNE_OPERAND_DOUT,
                                           ATTUNE_OPERAND_DLSE, ATTUNE_OPERAND_SINK};
     const struct conform_options *options = &oracle->problem->options;
     memset(out_scene, 0, sizeof *out_scene);
     out_scene->problem = oracle->problem;
     out_scene->oracle = oracle;
     out_scene->probs = oracle->exact[ATTUNE_OPERAND_PROBS];
-    out_scene->scale =
-        options->has_scale || options->scale != 0 ? options->scale : 1 / sqrt((double)options->head_dim);
+    out_scene->scale = options->has_scale || options->scale != 0 ? options->scale : 1 / sqrt((double)options->head_dim);
     out_scene->unit_p = row->p_dtype == ATTUNE_DTYPE_NONE ? 0x1p-24 : conform_number_unit(row->p_dtype);
     out_scene->weight_floor = row->p_dtype == ATTUNE_DTYPE_E4M3 ? 0x1p-17 : 0;
     out_scene->flushes = row->flushes_subnormals;

@@ -53,8 +53,7 @@ const attune_kernel_info *conform_subject_find_kernel(const struct conform_subje
     return NULL;
 }
 
-void conform_subject_note_kernel(struct conform_subject *subject, const char *kernel,
-                                 struct conform_outcome *outcome) {
+void conform_subject_note_kernel(struct conform_subject *subject, const char *kernel, struct conform_outcome *outcome) {
     memcpy(outcome->kernel, kernel, sizeof outcome->kernel);
     const attune_kernel_info *info = conform_subject_find_kernel(subject, kernel);
     if (info) {

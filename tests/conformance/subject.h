@@ -30,8 +30,7 @@ const attune_kernel_info *conform_subject_find_kernel(const struct conform_subje
 bool conform_subject_row_claims(const attune_kernel_info *row, const struct conform_options *options);
 
 /* Counts a run of the row that explanation names, and notes it in the outcome. */
-void conform_subject_note_kernel(struct conform_subject *subject, const char *kernel,
-                                 struct conform_outcome *outcome);
+void conform_subject_note_kernel(struct conform_subject *subject, const char *kernel, struct conform_outcome *outcome);
 
 /* Waits for a stream, so that what it uses can be freed. That work there failed is known already. */
 void conform_subject_wait(struct conform_subject *subject, attune_stream *stream);

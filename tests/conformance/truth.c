@@ -55,8 +55,8 @@ bool conform_truth_is_visible(const struct conform_oracle *oracle, int64_t b, in
 
 static bool fail_row(struct conform_outcome *outcome, const char *what, int64_t b, int64_t h, int64_t i, double found,
                      double expected) {
-    return conform_outcome_fail(outcome, "the reference: %s of batch %lld, head %lld, row %lld is %.17g, not %.17g", what,
-                                (long long)b, (long long)h, (long long)i, found, expected);
+    return conform_outcome_fail(outcome, "the reference: %s of batch %lld, head %lld, row %lld is %.17g, not %.17g",
+                                what, (long long)b, (long long)h, (long long)i, found, expected);
 }
 
 static double sink_of(const struct conform_oracle *oracle, int64_t h) {
@@ -90,8 +90,9 @@ static bool row_weights_right(const struct conform_oracle *oracle, int64_t b, in
     for (int64_t j = 0; j < problem->sequence[b].keys; j++) {
         bool visible = conform_truth_is_visible(oracle, b, h, i, j);
         if (visible != (probs[j] > 0)) {
-            return fail_row(outcome, visible ? "the weight of a key that it sees" : "the weight of a key hidden from it",
-                            b, h, i, probs[j], visible);
+            return fail_row(outcome,
+                            visible ? "the weight of a key that it sees" : "the weight of a key hidden from it", b, h,
+                            i, probs[j], visible);
         }
         sum += probs[j];
         seen += visible;
