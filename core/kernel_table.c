@@ -284,6 +284,7 @@ static void describe_row(const attune_device *device, int32_t index, attune_kern
     out_info->head_dim_max = row.head_dim_max;
     out_info->head_dim_v_max = row.head_dim_v_max;
     out_info->head_dim_multiple = row.head_dim_multiple;
+    out_info->rows_max = row.rows_max;
     out_info->tile_rows = row.tile_rows;
     out_info->tile_keys = row.tile_keys;
     out_info->p_dtype = row.p_dtype;

@@ -14,10 +14,11 @@
  * names. */
 attune_status attune_call_make(attune_op op, const void *args, struct attune_call *out_call);
 
-/* The argument's name as the caller wrote it, for sentences and for explain. */
-const char *attune_operand_name(attune_operand operand);
+/* The argument's name as the operation's caller wrote it, for sentences and for explain; "" if it has no such operand.
+ */
+const char *attune_operand_name(attune_op op, attune_operand operand);
 
-/* Whether an operation writes the operand. */
+/* Whether an operation writes the operand (for quantize's descale: unless it is given). */
 bool attune_operand_is_output(attune_op op, attune_operand operand);
 
 #endif

@@ -56,10 +56,11 @@ static inline attune_window attune_window_make(int64_t left, int64_t right) {
 
 /* What forward and backward take: tensors first, then options. Only q, k, v and the outputs are needed.
  *
- * Every tensor has its own strides; the last axis of q, k, v, o and of their gradients has stride 1. Strides of 0 are
- * legal on inputs, never on outputs. "As q" means q's dtype; where q is e4m3 it means f16 or bf16. Pointers are aligned
- * to 16 bytes unless a plan says otherwise (attune_explanation.alignment_bytes); one-call functions take any pointer
- * that is aligned to its element, and a less aligned one may cost speed.
+ * B, Sq and Sk may be 0; Hq, Hkv, D and Dv are 1 or more. Every tensor has its own strides; the last axis of q, k, v, o
+ * and of their gradients has stride 1. Strides of 0 are legal on inputs, never on outputs. "As q" means q's dtype;
+ * where q is e4m3 it means f16 or bf16. Pointers are aligned to 16 bytes unless a plan says otherwise
+ * (attune_explanation.alignment_bytes); one-call functions take any pointer that is aligned to its element, and a less
+ * aligned one may cost speed.
  *
  * An output may not share an element with another tensor, except that o may be q in forward where both have one dtype
  * and shape and the kernel row can (INVALID_ARGUMENT otherwise). Interleaved views without common elements are fine:
@@ -137,7 +138,7 @@ typedef struct attune_attention_args {
     int64_t head_origin;     /* sharding and ring attention so that the bits are those of the whole. 0 or more */
     int64_t row_origin;
     int64_t key_origin;
-    int64_t heads_total; /* heads of the whole problem. 0: Hq */
+    int64_t heads_total; /* heads of the whole problem, head_origin + Hq or more. 0: Hq */
 
     /* ---- How ---- */
     int32_t splits;    /* parts that the keys are processed in; 0: automatic. A request: may be ignored */

@@ -71,15 +71,22 @@ typedef enum attune_operand {
     ATTUNE_OPERAND_COUNT
 } attune_operand;
 
-/* How an operand lies in memory: four axes, those that it lacks with extent 1 and stride 0, strides in elements.
+/* How an operand lies in memory: four axes, strides in elements.
  *
- *   q, k, v, o and their kind   (b, s, h, d). cu_seqlens: b has extent 1 and stride 0, s is the row of the packed
- * batch. block_table: b is the page, s the slot in it lse, dlse                   (b, h, s, 1). cu_seqlens: b has
- * extent 1 and stride 0 bias, dbias, mask, probs    (b, h, i, j); a broadcast axis has extent 1 and stride 0
- *   alibi_slopes                (b, h, 1, 1); sink, dsink (h, 1, 1, 1)
- *   block_table                 (b, n, 1, 1); block_row_ptr (h, nq + 1, 1, 1)
+ *   q, k, v, o and their kind   (b, s, h, d)
+ *   lse, dlse                   (b, h, s, 1)
+ *   bias, dbias, mask, probs    (b, h, i, j)
+ *   alibi_slopes                (b, h, 1, 1)
+ *   sink, dsink                 (h, 1, 1, 1)
+ *   block_table                 (b, n, 1, 1)
+ *   block_row_ptr               (h, nq + 1, 1, 1)
  *   descale_*                   (b, hkv, block of 128, 1)
- *   rotary_*                    (position, t, 1, 1); others (n, 1, 1, 1) */
+ *   rotary_*                    (position, t, 1, 1)
+ *   others                      (n, 1, 1, 1)
+ *
+ * With cu_seqlens, b of q, k and their kind and of lse has extent 1, and s is the row in the packed batch. With a block
+ * table, b of k and v is the page and s the slot in it. An axis that a tensor lacks or broadcasts has extent 1. The d
+ * axis has stride 1; any other axis of extent 1 or 0 has stride 0, whatever the caller's was. */
 typedef struct attune_layout {
     attune_dtype dtype; /* ATTUNE_DTYPE_NONE: absent */
     attune_memory memory;
@@ -111,7 +118,7 @@ typedef struct attune_layout {
 #define ATTUNE_FEATURE_DLSE          (UINT64_C(1) << 20)
 #define ATTUNE_FEATURE_DBIAS         (UINT64_C(1) << 21)
 #define ATTUNE_FEATURE_DSINK         (UINT64_C(1) << 22)
-#define ATTUNE_FEATURE_F32_OUT       (UINT64_C(1) << 23) /* an o, dq, dk or dv of f32 where q is not */
+#define ATTUNE_FEATURE_F32_OUT       (UINT64_C(1) << 23) /* an o, dout, dq, dk or dv of f32 where q is not */
 #define ATTUNE_FEATURE_F64_OUT       (UINT64_C(1) << 24) /* an output of f64: the reference's rows only */
 #define ATTUNE_FEATURE_O_IS_Q        (UINT64_C(1) << 25) /* o aliases q */
 #define ATTUNE_FEATURE_DETERMINISTIC (UINT64_C(1) << 26)
@@ -133,17 +140,17 @@ typedef struct attune_problem {
     int64_t batch;      /* B */
     int64_t rows;       /* Sq: of a sequence at most. append, merge, quantize: rows of the new keys, the parts, x */
     int64_t keys;       /* Sk: of a sequence at most; with a block table columns * page_size. append: the capacity */
-    int64_t heads_q;    /* merge, quantize: the heads */
-    int64_t heads_kv;   /* quantize: the groups */
-    int64_t head_dim;   /* D */
-    int64_t head_dim_v; /* Dv */
+    int64_t heads_q;    /* merge, quantize: the heads. append without q: 0 */
+    int64_t heads_kv;   /* quantize: the groups. merge: 0 */
+    int64_t head_dim;   /* D. merge: 0 */
+    int64_t head_dim_v; /* Dv. quantize: 0 */
     int64_t page_size;  /* 0: not paged */
     int64_t block_rows; /* of block_row_ptr; 0: none */
     int64_t block_keys;
     int64_t parts;           /* merge */
     int64_t rotary_dim;      /* append: 0: no rotation */
-    int32_t alignment_bytes; /* every operand's first element is aligned to this or to its own size, whichever is less:
-                                1 to 16. Strides are the backend's to look at */
+    int32_t alignment_bytes; /* every operand's first element is aligned to this, 1 to 16; an operand of fewer bytes in
+                                all, to the largest power of two in them. Strides are the backend's to look at */
 
     attune_align align;
     int64_t diagonal;
@@ -151,7 +158,7 @@ typedef struct attune_problem {
     int64_t window_right; /* -1: open; causal is 0 */
     double softcap;       /* 0: off */
     double dropout_rate;  /* 0: off */
-    int64_t batch_origin;
+    int64_t batch_origin; /* origins, as far as the dropout counter sees them: below 2^32, key_origin below 2^34 */
     int64_t head_origin;
     int64_t row_origin;
     int64_t key_origin;

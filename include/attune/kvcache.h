@@ -16,10 +16,11 @@ ATTUNE_EXTERN_C_BEGIN
 /* Row i of sequence b's new keys and values goes to position seqused_k[b] + i. */
 typedef struct attune_kvcache_append_args {
     size_t struct_size;
-    attune_tensor k_cache;     /* (B, capacity, Hkv, D), or with block_table (pages, page_size, Hkv, D). Written */
-    attune_tensor v_cache;     /* (B, capacity, Hkv, Dv), or (pages, page_size, Hkv, Dv). Written; k_cache's dtype */
-    attune_tensor k_new;       /* (B, Snew, Hkv, D); the cache's dtype, or f32, f16 or bf16 where the cache is e4m3 */
-    attune_tensor v_new;       /* (B, Snew, Hkv, Dv); k_new's dtype */
+    attune_tensor k_cache; /* (B, capacity, Hkv, D), or with block_table (pages, page_size, Hkv, D). Written */
+    attune_tensor v_cache; /* (B, capacity, Hkv, Dv), or (pages, page_size, Hkv, Dv). Written; k_cache's dtype */
+    attune_tensor k_new;   /* (B, Snew, Hkv, D), Snew at most the capacity; the cache's dtype, or f32, f16 or bf16 where
+                              the cache is e4m3 */
+    attune_tensor v_new;   /* (B, Snew, Hkv, Dv); k_new's dtype */
     attune_tensor seqused_k;   /* (B) i32: positions used so far. Absent: 0. Not changed: the caller advances it */
     attune_tensor block_table; /* (B, n) i32; needs page_size and seqused_k */
     int64_t page_size;         /* with block_table: k_cache's second extent. Otherwise 0 */
@@ -31,8 +32,9 @@ typedef struct attune_kvcache_append_args {
     attune_tensor rotary_cos; /* (positions, rotary_dim / 2) f32; absent: no rotation. rotary_dim to D, even */
     attune_tensor rotary_sin; /* as rotary_cos */
     bool rotary_interleaved;  /* pairs (2 t, 2 t + 1); otherwise (t, t + rotary_dim / 2) */
-    attune_tensor q;     /* (B, Sq, Hq, D): rotated too, row i at position seqused_k[b] + i. Optional; needs q_out */
-    attune_tensor q_out; /* shaped and typed as q; may be q */
+    attune_tensor q;          /* (B, Sq, Hq, D): rotated too, row i at position seqused_k[b] + i; copied if there is no
+                                 rotation. f32, f16, bf16 or e4m3. Optional; needs q_out */
+    attune_tensor q_out;      /* shaped and typed as q; may be q */
 
     const char *kernel; /* as in attune_attention_args */
     bool check;         /* as in attune_attention_args */

@@ -43,6 +43,7 @@ typedef struct attune_kernel_info {
     int32_t head_dim_max;
     int32_t head_dim_v_max;
     int32_t head_dim_multiple;
+    int32_t rows_max;  /* most rows of a sequence; 0: any */
     int32_t tile_rows; /* 0: it has no tiles, or any */
     int32_t tile_keys;
     attune_dtype p_dtype;           /* what P and dS are rounded to before their matrix products */

@@ -41,8 +41,9 @@ typedef enum attune_memory {
 
 /* A view of the caller's memory. It owns nothing, and this struct never grows.
  *
- * Element (i0, i1, ...) lies at data + byte_offset + size(dtype) * sum(i_k * stride[k]). A zero-filled tensor is
- * absent. data may be NULL only where the element count is 0. */
+ * Element (i0, i1, ...) lies at data + byte_offset + size(dtype) * sum(i_k * stride[k]). A tensor that is zero in all
+ * fields is absent. data may be NULL only where the element count is 0. The extents, each taken as 1 where it is 0,
+ * multiply to at most 2^60, and the last element ends at most 2^60 bytes from data. */
 typedef struct attune_tensor {
     void *data;           /* host pointer, CUDA or HIP device pointer, SVM pointer, or a cl_mem cast to void * */
     uint64_t byte_offset; /* from data to the first element; a multiple of the element's size */

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "values.h"
+
+#include <math.h>
+
+#include "number.h"
+#include "random.h"
+
+static uint64_t key_of(const struct conform_problem *problem, attune_operand operand,
+                       const struct conform_element *element) {
+    uint64_t place = 0;
+    for (int k = 0; k < 4; k++) {
+        place = place * UINT64_C(0xD1342543DE82EF95) + (uint64_t)element->axis[k];
+    }
+    return conform_random_mix(problem->seed ^ (uint64_t)(operand + 1) * CONFORM_RANDOM_GAMMA) ^ place;
+}
+
+static double flat_value(const struct conform_options *options, attune_operand operand, double normal) {
+    return operand == ATTUNE_OPERAND_Q && options->values >= CONFORM_VALUES_FLAT ? 0.0 : normal;
+}
+
+static double value_of_v(const struct conform_options *options, const struct conform_element *element, double normal) {
+    int64_t j = element->axis[1];
+    switch (options->values) {
+    case CONFORM_VALUES_TINY:
+        return 2 * normal * conform_number_smallest_normal(options->dtype);
+    case CONFORM_VALUES_HEAD:
+        return 1.0 + (double)element->axis[2];
+    case CONFORM_VALUES_ONES:
+        return 1.0;
+    case CONFORM_VALUES_ALTERNATING:
+        return j % 2 ? -999.0 : 1000.0;
+    case CONFORM_VALUES_STEP:
+        return j == 0 ? 0.0 : options->dtype == ATTUNE_DTYPE_E4M3 ? 256.0 : 1e4;
+    default:
+        return normal;
+    }
+}
+
+/* q, k, v and dout. */
+static double main_value(const struct conform_problem *problem, attune_operand operand,
+                         const struct conform_element *element) {
+    const struct conform_options *options = &problem->options;
+    uint64_t key = key_of(problem, operand, element);
+    double normal = conform_random_normal(key);
+    switch (options->values) {
+    case CONFORM_VALUES_NORMAL:
+        return normal;
+    case CONFORM_VALUES_OUTLIERS:
+        return conform_random_uniform(~key) < 0.001 ? 10 * normal : normal;
+    case CONFORM_VALUES_LARGE:
+        return operand == ATTUNE_OPERAND_Q || operand == ATTUNE_OPERAND_K ? 10 * normal : normal;
+    case CONFORM_VALUES_TINY:
+    case CONFORM_VALUES_HEAD:
+        return operand == ATTUNE_OPERAND_V ? value_of_v(options, element, normal) : normal;
+    default:
+        return operand == ATTUNE_OPERAND_V ? value_of_v(options, element, normal)
+                                           : flat_value(options, operand, normal);
+    }
+}
+
+/* Whether the element lies in what the injection is about, and what it becomes. */
+static double injected(const struct conform_problem *problem, attune_operand operand,
+                       const struct conform_element *element, double value) {
+    const int64_t *axis = element->axis;
+    bool is_bias = operand == ATTUNE_OPERAND_BIAS;
+    bool is_last_key = operand <= ATTUNE_OPERAND_V && axis[1] == problem->sequence[axis[0]].keys - 1 && axis[3] == 0;
+    switch (problem->options.inject) {
+    case CONFORM_INJECT_Q_NAN:
+        return operand == ATTUNE_OPERAND_Q && axis[1] == 1 && axis[2] == 0 && axis[3] == 0 ? NAN : value;
+    case CONFORM_INJECT_BIAS_INFINITE:
+        return is_bias && axis[2] == 1 && axis[3] == 0 ? INFINITY : value;
+    case CONFORM_INJECT_BIAS_HIDES_KEY:
+        return is_bias && axis[3] == 0 ? -INFINITY : value;
+    case CONFORM_INJECT_BIAS_HIDES_ROW:
+        return is_bias && axis[2] == 1 ? -INFINITY : value;
+    case CONFORM_INJECT_BIAS_LOW:
+        return is_bias && axis[2] == 1 ? -1e30 : value;
+    case CONFORM_INJECT_K_HIDDEN_NAN:
+        return operand == ATTUNE_OPERAND_K && is_last_key ? NAN : value;
+    case CONFORM_INJECT_V_HIDDEN_NAN:
+        return operand == ATTUNE_OPERAND_V && is_last_key ? NAN : value;
+    case CONFORM_INJECT_V_HIDDEN_INFINITE:
+        return operand == ATTUNE_OPERAND_V && is_last_key ? INFINITY : value;
+    case CONFORM_INJECT_ZERO_SIGNED:
+        return operand <= ATTUNE_OPERAND_V && axis[3] % 3 == 0 ? (axis[1] % 2 ? -0.0 : 0.0) : value;
+    default:
+        return value;
+    }
+}
+
+/* Rows that flush subnormals are not judged on them, except where tiny values are what the case is about. */
+static double without_subnormals(const struct conform_options *options, double value) {
+    bool keeps = options->dtype == ATTUNE_DTYPE_E4M3 || options->values == CONFORM_VALUES_TINY;
+    return !keeps && fabs(value) < conform_number_smallest_normal(options->dtype) ? copysign(0.0, value) : value;
+}
+
+static double slope_value(const struct conform_options *options, const struct conform_element *element) {
+    if (options->slopes == CONFORM_SLOPES_LN2) {
+        return log(2.0);
+    }
+    return ldexp(1.0 + 0.25 * (double)element->axis[0], -2 - (int)(element->axis[1] % 6));
+}
+
+static double descale_value(const struct conform_problem *problem, attune_operand operand,
+                            const struct conform_element *element) {
+    bool is_zero = problem->options.descale == CONFORM_DESCALE_ZERO && operand == ATTUNE_OPERAND_DESCALE_V;
+    if (is_zero && element->axis[1] == 0) {
+        return 0.0;
+    }
+    return 0.5 + 1.5 * conform_random_uniform(key_of(problem, operand, element));
+}
+
+double conform_value(const struct conform_problem *problem, attune_operand operand,
+                     const struct conform_element *element) {
+    const struct conform_options *options = &problem->options;
+    switch (operand) {
+    case ATTUNE_OPERAND_Q:
+    case ATTUNE_OPERAND_K:
+    case ATTUNE_OPERAND_V:
+    case ATTUNE_OPERAND_DOUT: {
+        double value = without_subnormals(options, main_value(problem, operand, element));
+        return injected(problem, operand, element, value);
+    }
+    case ATTUNE_OPERAND_BIAS:
+        return injected(problem, operand, element, conform_random_normal(key_of(problem, operand, element)));
+    case ATTUNE_OPERAND_ALIBI_SLOPES:
+        return slope_value(options, element);
+    case ATTUNE_OPERAND_SINK: /* one head in three has none */
+        return element->axis[0] % 3 == 2 ? -INFINITY : conform_random_normal(key_of(problem, operand, element));
+    case ATTUNE_OPERAND_DESCALE_Q:
+    case ATTUNE_OPERAND_DESCALE_K:
+    case ATTUNE_OPERAND_DESCALE_V:
+        return descale_value(problem, operand, element);
+    default:
+        return conform_random_normal(key_of(problem, operand, element));
+    }
+}
+
+static uint64_t mask_value(const struct conform_problem *problem, const struct conform_element *element) {
+    if (problem->options.inject == CONFORM_INJECT_MASK_ROW && element->axis[2] == 1) {
+        return 0;
+    }
+    uint64_t drawn = conform_random_mix(key_of(problem, ATTUNE_OPERAND_MASK, element));
+    return drawn % 4 == 0 ? 0 : 1 + (drawn >> 8) % 255; /* any nonzero byte is visible */
+}
+
+uint64_t conform_value_integer(const struct conform_problem *problem, attune_operand operand,
+                               const struct conform_element *element) {
+    int64_t n = element->axis[0];
+    int64_t m = element->axis[1];
+    switch (operand) {
+    case ATTUNE_OPERAND_MASK:
+        return mask_value(problem, element);
+    case ATTUNE_OPERAND_CU_SEQLENS_Q:
+        return (uint32_t)problem->cu_seqlens[0][n];
+    case ATTUNE_OPERAND_CU_SEQLENS_K:
+        return (uint32_t)problem->cu_seqlens[1][n];
+    case ATTUNE_OPERAND_SEQUSED_Q:
+        return (uint32_t)problem->seqused[0][n];
+    case ATTUNE_OPERAND_SEQUSED_K:
+        return (uint32_t)problem->seqused[1][n];
+    case ATTUNE_OPERAND_LEFTPAD_K:
+        return (uint32_t)problem->leftpad[n];
+    case ATTUNE_OPERAND_BLOCK_TABLE:
+        return (uint32_t)problem->block_table[n * problem->columns + m];
+    case ATTUNE_OPERAND_BLOCK_ROW_PTR:
+        return (uint32_t)problem->block_row_ptr[n * (problem->block_rows_count + 1) + m];
+    case ATTUNE_OPERAND_BLOCK_COL_IDX:
+        return (uint32_t)problem->block_col_idx[n];
+    case ATTUNE_OPERAND_DROPOUT_SEED:
+        return problem->dropout_seed;
+    default:
+        return problem->dropout_offset;
+    }
+}

@@ -1,0 +1,21 @@
+/*
+ * How attune conform tells what it found: a table for people, or JSON.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef ATTUNE_TOOLS_CONFORM_REPORT_H
+#define ATTUNE_TOOLS_CONFORM_REPORT_H
+
+#include "failure.h"
+#include "tests/conformance/suite.h"
+
+/* A failed case: its name, reason, and the line that runs it again. */
+void conform_print_failure(FILE *stream, const struct conform_suite *suite, const char *selector,
+                           const struct conform_result *result);
+
+/* Groups, reasons for what was skipped, rows, and the totals as the last line. */
+void conform_print_table(const struct conform_suite *suite);
+
+enum tool_exit conform_print_json(const struct conform_suite *suite);
+
+#endif
