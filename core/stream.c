@@ -69,7 +69,15 @@ attune_status attune_stream_wrap(attune_device *device, void *native, attune_str
     return finish_stream(device->backend->stream_wrap(device->handle, native, &stream->handle), stream, out_stream);
 }
 
-/* The work is waited for first: it may use the workspace that the plan cache then frees. */
+static attune_status read_capturing(attune_device *device, void *handle, bool *out_capturing) {
+    *out_capturing = false;
+    return device->backend->stream_capturing == NULL
+               ? ATTUNE_OK
+               : device->backend->stream_capturing(device->handle, handle, out_capturing);
+}
+
+/* The work is waited for first: it may use the workspace that the plan cache then frees. A stream that is being
+ * captured cannot be waited for: that would break the capture. */
 void attune_stream_close(attune_stream *stream) {
     if (stream == NULL) {
         return;
@@ -77,18 +85,14 @@ void attune_stream_close(attune_stream *stream) {
     struct attune_sentence before;
     attune_sentence_save(&before);
     attune_device *device = stream->device;
-    (void)device->backend->stream_sync(device->handle, stream->handle);
+    bool capturing = false;
+    if (read_capturing(device, stream->handle, &capturing) != ATTUNE_OK || !capturing) {
+        (void)device->backend->stream_sync(device->handle, stream->handle);
+    }
     attune_plan_cache_forget_stream(device->plan_cache, stream);
     device->backend->stream_close(device->handle, stream->handle);
     attune_host_free(stream);
     attune_sentence_restore(&before);
-}
-
-static attune_status read_capturing(attune_device *device, void *handle, bool *out_capturing) {
-    *out_capturing = false;
-    return device->backend->stream_capturing == NULL
-               ? ATTUNE_OK
-               : device->backend->stream_capturing(device->handle, handle, out_capturing);
 }
 
 attune_status attune_stream_synchronize(attune_device *device, attune_stream *stream) {
