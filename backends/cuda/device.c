@@ -225,9 +225,11 @@ attune_status attune_cuda_device_wrap(void *native, int32_t *out_index, void **o
     }
     CUcontext popped = NULL;
     CUdevice device = 0;
-    status = attune_cuda_check(api, api->CtxPushCurrent(native), "native is not a CUcontext: cuCtxPushCurrent");
+    const CUresult pushed = api->CtxPushCurrent(native);
+    status = attune_cuda_check(api, pushed, "native is not a CUcontext: cuCtxPushCurrent");
     if (status != ATTUNE_OK) {
-        return ATTUNE_INVALID_ARGUMENT;
+        return pushed == CUDA_ERROR_INVALID_CONTEXT || pushed == CUDA_ERROR_INVALID_VALUE ? ATTUNE_INVALID_ARGUMENT
+                                                                                          : status;
     }
     status = attune_cuda_check(api, api->CtxGetDevice(&device), "cuCtxGetDevice");
     (void)api->CtxPopCurrent(&popped);

@@ -60,10 +60,10 @@ void attune_cuda_memory_free(void *handle, void *data) {
         return;
     }
     struct pointer_facts facts;
-    if (look_up(device->api, data, &facts) == CUDA_SUCCESS && facts.kind == CU_MEMORYTYPE_HOST) {
+    const bool is_device_memory =
+        look_up(device->api, data, &facts) != CUDA_SUCCESS || facts.kind != CU_MEMORYTYPE_HOST;
+    if (!is_device_memory || device->api->MemFree((CUdeviceptr)(uintptr_t)data) != CUDA_SUCCESS) {
         (void)device->api->MemFreeHost(data);
-    } else {
-        (void)device->api->MemFree((CUdeviceptr)(uintptr_t)data);
     }
     attune_cuda_leave(device);
 }

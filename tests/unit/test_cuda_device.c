@@ -1,0 +1,217 @@
+/*
+ * The cuda backend against a driver without a device: chips, contexts, devices, streams, captures, threads and forks.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#define _POSIX_C_SOURCE 200809L
+#include "cuda_session.h"
+
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- Chips without an image ---- */
+
+static void assert_unsupported(int compute_capability, const char *chip) {
+    struct session session = {0};
+    stub->compute_capability = compute_capability;
+    session.device = session_open_device("cuda");
+    attune_forward_args args = session_args(&session);
+    attune_kernel_info row = {.struct_size = sizeof row};
+    assert_ok(attune_device_get_kernel(session.device, 0, &row));
+    assert_false(row.runnable);
+    assert_contains(row.reason, chip);
+    assert_fails(attune_plan_create(session.device, ATTUNE_OP_FORWARD, &args, &session.plan), ATTUNE_UNSUPPORTED,
+                 "compiled for sm_80");
+    assert_contains(attune_last_error(), chip);
+    session_close(&session);
+}
+
+static void chips_without_an_image(void **state) {
+    (void)state;
+    assert_unsupported(75, "sm_75");
+    assert_unsupported(120, "sm_120");
+    assert_int_equal(stub->modules_loaded, 0);
+}
+
+/* A driver that is older than the images. */
+static void a_driver_that_refuses_the_image(void **state) {
+    (void)state;
+    struct session session = {.device = session_open_device("cuda")};
+    attune_forward_args args = session_args(&session);
+    stub->fail_at = stub->calls + 2; /* push, load */
+    stub->fail_with = CUDA_ERROR_NO_BINARY_FOR_GPU;
+    assert_fails(attune_plan_create(session.device, ATTUNE_OP_FORWARD, &args, &session.plan), ATTUNE_UNSUPPORTED,
+                 "on an sm_90: cuModuleLoadData: STUB_ERROR_209");
+    assert_string_equal(stub->failed, "cuModuleLoadData");
+    session_close(&session);
+}
+
+/* ---- Contexts, devices, streams ---- */
+
+/* The device of the handle, not the current one; functions are loaded, and limits raised, on each anew and once. */
+static void a_handle_on_1_while_0_is_current(void **state) {
+    (void)state;
+    for (int ordinal = 0; ordinal < 2; ordinal++) {
+        struct session session = session_open(ordinal == 0 ? "cuda:0" : "cuda:1");
+        attune_forward_args args = session_args(&session);
+        for (int run = 0; run < 3; run++) {
+            assert_ok(attune_forward(session.device, NULL, &args));
+            assert_int_equal(stub->last_launch.device, ordinal);
+            assert_caller_undisturbed();
+        }
+        assert_int_equal(stub->modules_loaded, ordinal + 1);
+        assert_int_equal(stub->shared_raised, ordinal + 1);
+        session_close(&session);
+    }
+}
+
+static void memory_of_the_other_device_is_refused(void **state) {
+    (void)state;
+    struct session session = session_open("cuda:0");
+    session.other = session_open_device("cuda:1");
+    attune_forward_args args = session_args(&session);
+    assert_fails(attune_forward(session.other, NULL, &args), ATTUNE_INVALID_ARGUMENT, "device 0");
+    assert_int_equal(stub->launches, 0);
+    session_close(&session);
+}
+
+static void host_memory_is_refused(void **state) {
+    (void)state;
+    static uint16_t host[SESSION_ELEMENTS];
+    struct session session = session_open("cuda:0");
+    attune_forward_args args = session_args(&session);
+    args.k.data = host;
+    assert_fails(attune_forward(session.device, NULL, &args), ATTUNE_INVALID_ARGUMENT, "k");
+    session_close(&session);
+}
+
+/* A context that is nobody's primary one, and a stream of it. */
+static void a_wrapped_context(void **state) {
+    (void)state;
+    const CUcontext context = stub->context_create(1);
+    const CUstream inside = stub->stream_create(context);
+    const CUstream outside = stub->stream_create(stub->context_primary(1));
+    struct session session = {0};
+    attune_device_info info = {.struct_size = sizeof info};
+    assert_ok(attune_device_wrap("cuda", context, &session.device));
+    assert_ok(attune_device_get_info(session.device, &info));
+    assert_string_equal(info.selector, "cuda:1");
+    assert_fails(attune_stream_wrap(session.device, outside, &session.stream), ATTUNE_INVALID_ARGUMENT,
+                 "another context");
+    assert_fails(attune_stream_wrap(session.device, &info, &session.stream), ATTUNE_INVALID_ARGUMENT, "not a CUstream");
+    assert_ok(attune_stream_wrap(session.device, inside, &session.wrapped_stream));
+    session_allocate(&session);
+    attune_forward_args args = session_args(&session);
+    assert_ok(attune_forward(session.device, session.wrapped_stream, &args));
+    assert_ptr_equal(stub->last_launch.stream, inside);
+    session_close(&session);
+    assert_int_equal(stub->live.retained, 0);
+    stub->stream_destroy(inside);
+    stub->stream_destroy(outside);
+    stub->context_destroy(context);
+}
+
+/* Neither a run nor the end of the wrapper waits or allocates. */
+static void a_capture_is_not_broken(void **state) {
+    (void)state;
+    const CUstream native = stub->stream_create(stub->context_primary(0));
+    struct session session = session_open("cuda:0");
+    attune_forward_args args = session_args(&session);
+    uint64_t workspace_bytes = 0;
+    assert_ok(attune_plan_create(session.device, ATTUNE_OP_FORWARD, &args, &session.plan));
+    assert_ok(attune_plan_get_workspace(session.plan, &workspace_bytes));
+    stub->capturing = true;
+    assert_ok(attune_stream_wrap(session.device, native, &session.wrapped_stream));
+    assert_ok(attune_plan_run(session.plan, session.wrapped_stream, &args, session.data[1], 0, workspace_bytes));
+    attune_stream_close(session.wrapped_stream);
+    session.wrapped_stream = NULL;
+    assert_int_equal(stub->launches, 1);
+    assert_false(stub->capture_broken);
+    stub->capturing = false;
+    session_close(&session);
+    stub->stream_destroy(native);
+}
+
+#define THREADS 8
+#define RUNS    20
+
+struct work {
+    struct session *session;
+    attune_status status;
+    int depth; /* of contexts, after all */
+};
+
+static void *work_on_default_stream(void *given) {
+    struct work *work = given;
+    attune_forward_args args = session_args(work->session);
+    for (int run = 0; run < RUNS && work->status == ATTUNE_OK; run++) {
+        work->status = attune_forward(work->session->device, NULL, &args);
+    }
+    work->depth = stub->depth();
+    return NULL;
+}
+
+static void threads_at_once(void **state) {
+    (void)state;
+    struct session session = session_open("cuda:0");
+    struct work work[THREADS] = {0};
+    pthread_t threads[THREADS];
+    for (int index = 0; index < THREADS; index++) {
+        work[index].session = &session;
+        assert_int_equal(pthread_create(&threads[index], NULL, work_on_default_stream, &work[index]), 0);
+    }
+    for (int index = 0; index < THREADS; index++) {
+        assert_int_equal(pthread_join(threads[index], NULL), 0);
+        assert_ok(work[index].status);
+        assert_int_equal(work[index].depth, 0);
+    }
+    assert_int_equal(stub->launches, THREADS * RUNS);
+    assert_int_equal(stub->modules_loaded, 1);
+    session_close(&session);
+}
+
+/* ---- Forks ---- */
+
+static bool child_is_told(struct session *session, const attune_forward_args *args) {
+    attune_device *device = NULL;
+    const int64_t calls = stub->calls;
+    const bool told = attune_forward(session->device, NULL, args) == ATTUNE_DEVICE_LOST &&
+                      strstr(attune_last_error(), "fork") != NULL &&
+                      attune_device_open("cuda", &device) == ATTUNE_UNAVAILABLE &&
+                      strstr(attune_last_error(), "fork") != NULL;
+    session_close(session);
+    return told && stub->calls == calls; /* the driver must not be called at all */
+}
+
+static void a_fork_is_told(void **state) {
+    (void)state;
+    struct session session = session_open("cuda:0");
+    attune_forward_args args = session_args(&session);
+    int status = 0;
+    const pid_t child = fork();
+    if (child == 0) {
+        _exit(child_is_told(&session, &args) ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_ok(attune_forward(session.device, NULL, &args));
+    session_close(&session);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, stub_begin_test, stub_end_test)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(chips_without_an_image),
+        TEST(a_driver_that_refuses_the_image),
+        TEST(a_handle_on_1_while_0_is_current),
+        TEST(memory_of_the_other_device_is_refused),
+        TEST(host_memory_is_refused),
+        TEST(a_wrapped_context),
+        TEST(a_capture_is_not_broken),
+        TEST(threads_at_once),
+        TEST(a_fork_is_told),
+    };
+    return cmocka_run_group_tests(tests, stub_start, NULL);
+}
