@@ -18,6 +18,7 @@ enum {
 
 struct attune_cuda_plan {
     const struct attune_cuda_device *device;
+    const attune_kernel_row *row;
     const struct attune_cuda_kernel *kernel;
     CUfunction function;
     attune_problem problem;
@@ -33,6 +34,8 @@ struct attune_cuda_family {
     /* What the row's columns cannot say. NULL: nothing. */
     bool (*accepts)(const struct attune_cuda_device *device, const attune_kernel_row *row,
                     const attune_problem *problem, char reason[ATTUNE_REASON_MAX]);
+    /* Of the workspace's own region, whose bytes are undefined when a launch begins. NULL: none. */
+    uint64_t (*workspace_bytes)(const attune_kernel_row *row, const attune_problem *problem);
     /* Sets blocks and shared_bytes of a plan whose other fields are set. */
     void (*prepare)(struct attune_cuda_plan *plan);
     /* With the device's context current. */
@@ -49,10 +52,13 @@ struct attune_cuda_kernel {
 };
 
 extern const struct attune_cuda_family attune_cuda_general_forward;
+extern const struct attune_cuda_family attune_cuda_hopper_forward;
 
 const attune_kernel_row *attune_cuda_kernels(int32_t *out_count);
 bool attune_cuda_row_runnable(void *device, int32_t row, char reason[ATTUNE_REASON_MAX]);
 bool attune_cuda_row_accepts(void *device, int32_t row, const attune_problem *problem, char reason[ATTUNE_REASON_MAX]);
+uint64_t attune_cuda_workspace_bytes(void *device, int32_t row, const attune_problem *problem,
+                                     const attune_schedule *schedule);
 
 /* The row's function on the device, loaded at the first call and kept until the device is closed, since graphs may hold
  * it. The device's context is current. */

@@ -20,7 +20,8 @@
 #define ISA_none ""
 
 /* The lowest and highest compute capability that a row's image has code for; see `images` in meson.build. */
-#define RUNS_ON_sm_80 80, 90
+#define RUNS_ON_sm_80  80, 90
+#define RUNS_ON_sm_90a 90, 90
 
 #define FEATURES_general_forward                                                                                       \
     (ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_DIAGONAL | ATTUNE_FEATURE_SOFTCAP |                \
@@ -30,6 +31,20 @@
      ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_LSE | ATTUNE_FEATURE_PROBS | ATTUNE_FEATURE_F32_OUT |                       \
      ATTUNE_FEATURE_O_IS_Q | ATTUNE_FEATURE_DETERMINISTIC)
 #define FAMILY_general_forward attune_cuda_general_forward
+
+#define FEATURES_hopper_full                                                                                           \
+    (ATTUNE_FEATURE_DIAGONAL | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_LSE | ATTUNE_FEATURE_O_IS_Q | \
+     ATTUNE_FEATURE_DETERMINISTIC)
+#define FAMILY_hopper_full attune_cuda_hopper_forward
+
+#define FEATURES_hopper_causal (FEATURES_hopper_full | ATTUNE_FEATURE_CAUSAL)
+#define FAMILY_hopper_causal   attune_cuda_hopper_forward
+
+#define FEATURES_hopper_general                                                                                        \
+    (FEATURES_hopper_causal | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_VARLEN_Q |               \
+     ATTUNE_FEATURE_VARLEN_K | ATTUNE_FEATURE_SEQUSED_Q | ATTUNE_FEATURE_SEQUSED_K | ATTUNE_FEATURE_PAGED |            \
+     ATTUNE_FEATURE_F32_OUT)
+#define FAMILY_hopper_general attune_cuda_hopper_forward
 
 /* ---- The rows ---- */
 
@@ -88,4 +103,12 @@ bool attune_cuda_row_runnable(void *handle, int32_t row, char reason[ATTUNE_REAS
 bool attune_cuda_row_accepts(void *device, int32_t row, const attune_problem *problem, char reason[ATTUNE_REASON_MAX]) {
     const struct attune_cuda_kernel *kernel = rows[row].kernel;
     return kernel->family->accepts == NULL || kernel->family->accepts(device, &rows[row], problem, reason);
+}
+
+uint64_t attune_cuda_workspace_bytes(void *device, int32_t row, const attune_problem *problem,
+                                     const attune_schedule *schedule) {
+    (void)device;
+    (void)schedule;
+    const struct attune_cuda_kernel *kernel = rows[row].kernel;
+    return kernel->family->workspace_bytes == NULL ? 0 : kernel->family->workspace_bytes(&rows[row], problem);
 }

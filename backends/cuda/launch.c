@@ -71,6 +71,7 @@ attune_status attune_cuda_plan_build(void *handle, const attune_plan_request *re
         return attune_cuda_host->fail(ATTUNE_OUT_OF_MEMORY, "a plan of %zu bytes", sizeof *plan);
     }
     plan->device = device;
+    plan->row = row;
     plan->kernel = row->kernel;
     plan->problem = *request->problem;
     plan->schedule = request->schedule;
