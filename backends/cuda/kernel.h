@@ -1,0 +1,75 @@
+/*
+ * What a CUDA kernel row is to the backend: a code object, and how it is launched.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef ATTUNE_CUDA_KERNEL_H
+#define ATTUNE_CUDA_KERNEL_H
+
+#include "backends/cuda/device.h"
+
+/* The lines of kernels.def. */
+enum {
+    ATTUNE_CUDA_ROWS = 0
+#define ATTUNE_ROW(...) +1
+#include "backends/cuda/kernels.def"
+#undef ATTUNE_ROW
+};
+
+struct attune_cuda_plan {
+    const struct attune_cuda_device *device;
+    const attune_kernel_row *row;
+    const struct attune_cuda_kernel *kernel;
+    CUfunction function;
+    attune_problem problem;
+    attune_schedule schedule;
+    attune_workspace_map workspace;
+    unsigned blocks; /* of the grid, all along x */
+    unsigned threads;
+    unsigned shared_bytes; /* dynamic */
+};
+
+/* How the kernels of one source file are launched: the host's side of it, in the same folder. */
+struct attune_cuda_family {
+    /* What the row's columns cannot say. NULL: nothing. */
+    bool (*accepts)(const struct attune_cuda_device *device, const attune_kernel_row *row,
+                    const attune_problem *problem, char reason[ATTUNE_REASON_MAX]);
+    /* Of the workspace's own region, whose bytes are undefined when a launch begins. NULL: none. */
+    uint64_t (*workspace_bytes)(const attune_kernel_row *row, const attune_problem *problem);
+    /* Sets blocks and shared_bytes of a plan whose other fields are set. */
+    void (*prepare)(struct attune_cuda_plan *plan);
+    /* With the device's context current. */
+    attune_status (*launch)(const struct attune_cuda_plan *plan, CUstream stream, const attune_bindings *bindings);
+};
+
+/* What attune_kernel_row.kernel points to. */
+struct attune_cuda_kernel {
+    const unsigned char *image; /* a fat binary */
+    const char *symbol;
+    int compute_capability_min; /* of the image's code: what is compiled for 8.0 runs on all of 8.x, for 9.0a on 9.0 */
+    int compute_capability_max;
+    const struct attune_cuda_family *family;
+};
+
+extern const struct attune_cuda_family attune_cuda_general_forward;
+extern const struct attune_cuda_family attune_cuda_hopper_forward;
+
+const attune_kernel_row *attune_cuda_kernels(int32_t *out_count);
+bool attune_cuda_row_runnable(void *device, int32_t row, char reason[ATTUNE_REASON_MAX]);
+bool attune_cuda_row_accepts(void *device, int32_t row, const attune_problem *problem, char reason[ATTUNE_REASON_MAX]);
+uint64_t attune_cuda_workspace_bytes(void *device, int32_t row, const attune_problem *problem,
+                                     const attune_schedule *schedule);
+
+/* The row's function on the device, loaded at the first call and kept until the device is closed, since graphs may hold
+ * it. The device's context is current. */
+attune_status attune_cuda_function_get(struct attune_cuda_device *device, int32_t row, CUfunction *out_function);
+void attune_cuda_functions_release(struct attune_cuda_device *device);
+
+attune_status attune_cuda_plan_build(void *device, const attune_plan_request *request, void **out_plan);
+void attune_cuda_plan_release(void *device, void *plan);
+attune_status attune_cuda_execute(void *device, void *plan, void *stream, const attune_bindings *bindings);
+
+/* Launches plan's function over its blocks with one struct of parameters. */
+attune_status attune_cuda_launch(const struct attune_cuda_plan *plan, CUstream stream, void *parameters);
+
+#endif

@@ -1,0 +1,114 @@
+/*
+ * kernels.def as rows. Its columns are those of attune_kernel_row, in that order: name, operation, dtypes, features,
+ * largest head_dim and head_dim_v, their multiple, most rows, architecture, tile rows and keys, stages, threads, shared
+ * bytes, P's dtype, spilled bytes, alignment, instruction set, whether subnormals are flushed; and the storage type
+ * that the kernel's source is compiled for.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <stdio.h>
+
+#include "backends/cuda/kernel.h"
+
+/* ---- What the tokens mean ---- */
+
+#define DTYPES_f32  (UINT64_C(1) << ATTUNE_DTYPE_F32)
+#define DTYPES_f16  (UINT64_C(1) << ATTUNE_DTYPE_F16)
+#define DTYPES_bf16 (UINT64_C(1) << ATTUNE_DTYPE_BF16)
+#define DTYPES_e4m3 (UINT64_C(1) << ATTUNE_DTYPE_E4M3)
+
+#define ISA_none ""
+
+/* The lowest and highest compute capability that a row's image has code for; see `images` in meson.build. */
+#define RUNS_ON_sm_80  80, 90
+#define RUNS_ON_sm_90a 90, 90
+
+#define FEATURES_general_forward                                                                                       \
+    (ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_DIAGONAL | ATTUNE_FEATURE_SOFTCAP |                \
+     ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_BIAS | ATTUNE_FEATURE_MASK | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_DROPOUT | \
+     ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_VARLEN_Q | ATTUNE_FEATURE_VARLEN_K | ATTUNE_FEATURE_SEQUSED_Q |               \
+     ATTUNE_FEATURE_SEQUSED_K | ATTUNE_FEATURE_LEFTPAD_K | ATTUNE_FEATURE_BLOCK_SPARSE | ATTUNE_FEATURE_DESCALE |      \
+     ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_LSE | ATTUNE_FEATURE_PROBS | ATTUNE_FEATURE_F32_OUT |                       \
+     ATTUNE_FEATURE_O_IS_Q | ATTUNE_FEATURE_DETERMINISTIC)
+#define FAMILY_general_forward attune_cuda_general_forward
+
+#define FEATURES_hopper_full                                                                                           \
+    (ATTUNE_FEATURE_DIAGONAL | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_LSE | ATTUNE_FEATURE_O_IS_Q | \
+     ATTUNE_FEATURE_DETERMINISTIC)
+#define FAMILY_hopper_full attune_cuda_hopper_forward
+
+#define FEATURES_hopper_causal (FEATURES_hopper_full | ATTUNE_FEATURE_CAUSAL)
+#define FAMILY_hopper_causal   attune_cuda_hopper_forward
+
+#define FEATURES_hopper_general                                                                                        \
+    (FEATURES_hopper_causal | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_VARLEN_Q |               \
+     ATTUNE_FEATURE_VARLEN_K | ATTUNE_FEATURE_SEQUSED_Q | ATTUNE_FEATURE_SEQUSED_K | ATTUNE_FEATURE_PAGED |            \
+     ATTUNE_FEATURE_F32_OUT)
+#define FAMILY_hopper_general attune_cuda_hopper_forward
+
+/* ---- The rows ---- */
+
+#define ATTUNE_ROW(name, op, dtypes, features, head_dim, head_dim_v, multiple, rows, architecture, tile_rows,          \
+                   tile_keys, stages, threads, shared, p_dtype, spill, alignment, isa, flushes, storage)               \
+    extern const unsigned char attune_cuda_image_##name[];                                                             \
+    static const struct attune_cuda_kernel kernel_##name = {attune_cuda_image_##name, "attune_" #name,                 \
+                                                            RUNS_ON_##architecture, &FAMILY_##features};
+#include "backends/cuda/kernels.def"
+#undef ATTUNE_ROW
+
+static const attune_kernel_row rows[] = {
+#define ATTUNE_ROW(name, op, dtypes, features, head_dim, head_dim_v, multiple, rows, architecture, tile_rows,          \
+                   tile_keys, stages, threads, shared, p_dtype, spill, alignment, isa, flushes, storage)               \
+    {#name,                                                                                                            \
+     ATTUNE_OP_##op,                                                                                                   \
+     DTYPES_##dtypes,                                                                                                  \
+     FEATURES_##features,                                                                                              \
+     head_dim,                                                                                                         \
+     head_dim_v,                                                                                                       \
+     multiple,                                                                                                         \
+     rows,                                                                                                             \
+     #architecture,                                                                                                    \
+     tile_rows,                                                                                                        \
+     tile_keys,                                                                                                        \
+     stages,                                                                                                           \
+     threads,                                                                                                          \
+     shared,                                                                                                           \
+     ATTUNE_DTYPE_##p_dtype,                                                                                           \
+     spill,                                                                                                            \
+     alignment,                                                                                                        \
+     ISA_##isa,                                                                                                        \
+     flushes,                                                                                                          \
+     &kernel_##name},
+#include "backends/cuda/kernels.def"
+#undef ATTUNE_ROW
+};
+
+const attune_kernel_row *attune_cuda_kernels(int32_t *out_count) {
+    *out_count = ATTUNE_CUDA_ROWS;
+    return rows;
+}
+
+bool attune_cuda_row_runnable(void *handle, int32_t row, char reason[ATTUNE_REASON_MAX]) {
+    const struct attune_cuda_device *device = handle;
+    const struct attune_cuda_kernel *kernel = rows[row].kernel;
+    if (device->compute_capability < kernel->compute_capability_min ||
+        device->compute_capability > kernel->compute_capability_max) {
+        snprintf(reason, ATTUNE_REASON_MAX, "it is compiled for sm_%d to sm_%d, the device is an sm_%d",
+                 kernel->compute_capability_min, kernel->compute_capability_max, device->compute_capability);
+        return false;
+    }
+    return true;
+}
+
+bool attune_cuda_row_accepts(void *device, int32_t row, const attune_problem *problem, char reason[ATTUNE_REASON_MAX]) {
+    const struct attune_cuda_kernel *kernel = rows[row].kernel;
+    return kernel->family->accepts == NULL || kernel->family->accepts(device, &rows[row], problem, reason);
+}
+
+uint64_t attune_cuda_workspace_bytes(void *device, int32_t row, const attune_problem *problem,
+                                     const attune_schedule *schedule) {
+    (void)device;
+    (void)schedule;
+    const struct attune_cuda_kernel *kernel = rows[row].kernel;
+    return kernel->family->workspace_bytes == NULL ? 0 : kernel->family->workspace_bytes(&rows[row], problem);
+}

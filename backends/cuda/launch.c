@@ -1,0 +1,120 @@
+/*
+ * Code objects, plans and launches.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <string.h>
+
+#include "backends/cuda/kernel.h"
+
+static attune_status load(struct attune_cuda_device *device, const attune_kernel_row *row,
+                          struct attune_cuda_function *out_loaded) {
+    const struct attune_cuda_api *api = device->api;
+    const struct attune_cuda_kernel *kernel = row->kernel;
+    attune_status status =
+        attune_cuda_check(api, api->ModuleLoadData(&out_loaded->module, kernel->image), "cuModuleLoadData");
+    if (status != ATTUNE_OK) {
+        out_loaded->module = NULL;
+        return status;
+    }
+    int static_bytes = 0;
+    status = attune_cuda_check(api, api->ModuleGetFunction(&out_loaded->function, out_loaded->module, kernel->symbol),
+                               kernel->symbol);
+    if (status == ATTUNE_OK) {
+        status = attune_cuda_check(
+            api, api->FuncGetAttribute(&static_bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, out_loaded->function),
+            "cuFuncGetAttribute");
+    }
+    if (status == ATTUNE_OK) {
+        /* All that the device has, once: a later plan that needs more than an earlier one then needs no change, and no
+         * plan can lower the limit under another's feet. */
+        status = attune_cuda_check(api,
+                                   api->FuncSetAttribute(out_loaded->function,
+                                                         CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                                         device->shared_memory_bytes - static_bytes),
+                                   "cuFuncSetAttribute");
+    }
+    if (status != ATTUNE_OK) {
+        (void)api->ModuleUnload(out_loaded->module);
+        out_loaded->module = NULL;
+    }
+    return status;
+}
+
+attune_status attune_cuda_function_get(struct attune_cuda_device *device, int32_t row, CUfunction *out_function) {
+    int32_t count = 0;
+    const attune_kernel_row *rows = attune_cuda_kernels(&count);
+    struct attune_cuda_function *loaded = &device->functions[row];
+    (void)pthread_mutex_lock(&device->functions_lock);
+    const attune_status status = loaded->module == NULL ? load(device, &rows[row], loaded) : ATTUNE_OK;
+    if (status == ATTUNE_OK) {
+        *out_function = loaded->function;
+    }
+    (void)pthread_mutex_unlock(&device->functions_lock);
+    return status;
+}
+
+void attune_cuda_functions_release(struct attune_cuda_device *device) {
+    for (int32_t row = 0; row < ATTUNE_CUDA_ROWS; row++) {
+        if (device->functions[row].module != NULL) {
+            (void)device->api->ModuleUnload(device->functions[row].module);
+        }
+    }
+}
+
+attune_status attune_cuda_plan_build(void *handle, const attune_plan_request *request, void **out_plan) {
+    struct attune_cuda_device *device = handle;
+    int32_t count = 0;
+    const attune_kernel_row *row = &attune_cuda_kernels(&count)[request->row];
+    struct attune_cuda_plan *plan = attune_cuda_host->alloc(sizeof *plan);
+    if (plan == NULL) {
+        return attune_cuda_host->fail(ATTUNE_OUT_OF_MEMORY, "a plan of %zu bytes", sizeof *plan);
+    }
+    plan->device = device;
+    plan->row = row;
+    plan->kernel = row->kernel;
+    plan->problem = *request->problem;
+    plan->schedule = request->schedule;
+    plan->workspace = request->workspace;
+    plan->threads = (unsigned)row->threads;
+    plan->kernel->family->prepare(plan);
+
+    attune_status status = attune_cuda_enter(device);
+    if (status == ATTUNE_OK) {
+        status = attune_cuda_function_get(device, request->row, &plan->function);
+        attune_cuda_leave(device);
+    }
+    if (status != ATTUNE_OK) {
+        attune_cuda_host->free(plan);
+        return status;
+    }
+    *out_plan = plan;
+    return ATTUNE_OK;
+}
+
+void attune_cuda_plan_release(void *device, void *plan) {
+    (void)device;
+    attune_cuda_host->free(plan);
+}
+
+attune_status attune_cuda_execute(void *handle, void *plan_handle, void *stream, const attune_bindings *bindings) {
+    const struct attune_cuda_device *device = handle;
+    const struct attune_cuda_plan *plan = plan_handle;
+    attune_status status = attune_cuda_enter(device);
+    if (status == ATTUNE_OK) {
+        status = plan->kernel->family->launch(plan, attune_cuda_stream_of(stream), bindings);
+        attune_cuda_leave(device);
+    }
+    return status;
+}
+
+attune_status attune_cuda_launch(const struct attune_cuda_plan *plan, CUstream stream, void *parameters) {
+    const struct attune_cuda_api *api = plan->device->api;
+    if (plan->blocks == 0) {
+        return ATTUNE_OK;
+    }
+    return attune_cuda_check(api,
+                             api->LaunchKernel(plan->function, plan->blocks, 1, 1, plan->threads, 1, 1,
+                                               plan->shared_bytes, stream, (void *[]){parameters}, NULL),
+                             plan->kernel->symbol);
+}

@@ -1,0 +1,417 @@
+/*
+ * The general forward: any head size, every option, f32 arithmetic on plain cores. A row of the table that a faster
+ * kernel refuses ends here.
+ *
+ * A work-group of four warps has a tile of ROWS rows of one head, four to a warp; K and V pass through one shared tile
+ * of KEYS keys, a key to a lane. Source: arXiv 2307.08691, algorithm 1.
+ *
+ * Compiled once per dtype of q, k and v: ATTUNE_STORAGE is f32, f16, bf16 or e4m3, ATTUNE_SYMBOL the kernel's name.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "attune/types.h"
+#include "backends/cuda/sm80/fwd.h"
+#include "core/portable/convert.h"
+#include "core/portable/mask.h"
+#include "core/portable/philox.h"
+#include "core/portable/softmax.h"
+
+namespace {
+
+constexpr int WARPS = 4, LANES = 32;
+constexpr int ROWS_OF_WARP = 4;
+constexpr int ROWS = ATTUNE_CUDA_FORWARD_ROWS;
+constexpr int KEYS = ATTUNE_CUDA_FORWARD_KEYS;
+static_assert(ROWS == WARPS * ROWS_OF_WARP && KEYS == LANES, "four warps, a key to a lane");
+constexpr int COLUMNS_MAX = 512 / LANES; /* of o, to a lane */
+constexpr unsigned ALL_LANES = 0xFFFFFFFFu;
+
+/* ---- Elements ---- */
+
+struct f32 {
+    float bits;
+};
+struct f16 {
+    __half bits;
+};
+struct bf16 {
+    __nv_bfloat16 bits;
+};
+struct e4m3 {
+    attune_u8 bits;
+};
+
+[[maybe_unused]] __device__ float value(f32 x) {
+    return x.bits;
+}
+[[maybe_unused]] __device__ float value(f16 x) {
+    return __half2float(x.bits);
+}
+[[maybe_unused]] __device__ float value(bf16 x) {
+    return __bfloat162float(x.bits);
+}
+[[maybe_unused]] __device__ float value(e4m3 x) {
+    return attune_f32_from_e4m3(x.bits);
+}
+
+__device__ float load_as(const void *data, int64_t index, int32_t dtype) {
+    switch (dtype) {
+    case ATTUNE_DTYPE_F16:
+        return value(static_cast<const f16 *>(data)[index]);
+    case ATTUNE_DTYPE_BF16:
+        return value(static_cast<const bf16 *>(data)[index]);
+    case ATTUNE_DTYPE_E4M3:
+        return value(static_cast<const e4m3 *>(data)[index]);
+    default:
+        return static_cast<const float *>(data)[index];
+    }
+}
+
+__device__ void store_as(void *data, int64_t index, int32_t dtype, float x) {
+    switch (dtype) {
+    case ATTUNE_DTYPE_F16:
+        static_cast<__half *>(data)[index] = __float2half_rn(x);
+        break;
+    case ATTUNE_DTYPE_BF16:
+        static_cast<__nv_bfloat16 *>(data)[index] = __float2bfloat16_rn(x);
+        break;
+    default:
+        static_cast<float *>(data)[index] = x;
+    }
+}
+
+__device__ int64_t offset(const attune_cuda_operand &operand, int64_t i0, int64_t i1, int64_t i2 = 0, int64_t i3 = 0) {
+    return i0 * operand.stride[0] + i1 * operand.stride[1] + i2 * operand.stride[2] + i3 * operand.stride[3];
+}
+
+__device__ int64_t length_at(const attune_cuda_operand &lengths, int64_t index, int64_t absent) {
+    return lengths.data == nullptr ? absent : static_cast<const int32_t *>(lengths.data)[index * lengths.stride[0]];
+}
+
+/* ---- The sequence and head that a work-group is in ---- */
+
+struct place {
+    int64_t batch, head, kv_head;
+    int64_t row_begin, key_begin; /* along axis s */
+    attune_mask mask;
+};
+
+__device__ place find_place(const attune_cuda_forward_params &p, int64_t batch_head) {
+    place at;
+    at.batch = batch_head / p.heads_q;
+    at.head = batch_head % p.heads_q;
+    at.kv_head = at.head / (p.heads_q / p.heads_kv);
+    at.row_begin = length_at(p.cu_seqlens_q, at.batch, 0);
+    at.key_begin = length_at(p.cu_seqlens_k, at.batch, 0);
+    at.mask.rows = length_at(p.cu_seqlens_q, at.batch + 1, p.rows) - at.row_begin;
+    at.mask.keys = length_at(p.cu_seqlens_k, at.batch + 1, p.keys) - at.key_begin;
+    at.mask.rows = length_at(p.seqused_q, at.batch, at.mask.rows);
+    at.mask.keys = length_at(p.seqused_k, at.batch, at.mask.keys);
+    at.mask.leftpad = length_at(p.leftpad_k, at.batch, 0);
+    at.mask.shift = attune_mask_shift(p.bottom_right != 0, p.diagonal, at.mask.rows, at.mask.keys);
+    at.mask.left = p.window_left;
+    at.mask.right = p.window_right;
+    return at;
+}
+
+__device__ int64_t kv_offset(const attune_cuda_forward_params &p, const attune_cuda_operand &kv, const place &at,
+                             int64_t key) {
+    if (p.page_size == 0) {
+        return offset(kv, at.batch, at.key_begin + key, at.kv_head);
+    }
+    const int64_t page =
+        static_cast<const int32_t *>(p.block_table.data)[offset(p.block_table, at.batch, key / p.page_size)];
+    return offset(kv, page, key % p.page_size, at.kv_head);
+}
+
+__device__ float descale_of(const attune_cuda_operand &descale, const place &at, int64_t position) {
+    return descale.data == nullptr
+               ? 1.0f
+               : static_cast<const float *>(descale.data)[offset(descale, at.batch, at.kv_head, position / 128)];
+}
+
+/* ---- One score ---- */
+
+__device__ bool block_is_listed(const attune_cuda_forward_params &p, const place &at, int64_t row, int64_t key) {
+    const int32_t *row_ptr = static_cast<const int32_t *>(p.block_row_ptr.data);
+    const int32_t *col_idx = static_cast<const int32_t *>(p.block_col_idx.data);
+    const int64_t entry = row / p.block_rows;
+    const int64_t wanted = key / p.block_keys;
+    int64_t low = row_ptr[offset(p.block_row_ptr, at.head, entry)];
+    const int64_t end = row_ptr[offset(p.block_row_ptr, at.head, entry + 1)];
+    int64_t high = end;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (col_idx[middle * p.block_col_idx.stride[0]] < wanted) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < end && col_idx[low * p.block_col_idx.stride[0]] == wanted;
+}
+
+__device__ bool is_visible(const attune_cuda_forward_params &p, const place &at, int64_t row, int64_t key) {
+    if (row >= at.mask.rows || !attune_mask_visible(at.mask, row, key)) {
+        return false;
+    }
+    if (p.mask.data != nullptr &&
+        static_cast<const attune_u8 *>(p.mask.data)[offset(p.mask, at.batch, at.head, row, key)] == 0) {
+        return false;
+    }
+    return p.block_row_ptr.data == nullptr || block_is_listed(p, at, row, key);
+}
+
+/* s of a visible key, from q . k. */
+__device__ float finish_score(const attune_cuda_forward_params &p, const place &at, int64_t row, int64_t key,
+                              float dot) {
+    float score = p.scale * dot;
+    if (p.softcap > 0.0f) {
+        score = p.softcap * tanhf(score / p.softcap);
+    }
+    if (p.bias.data != nullptr) {
+        score += load_as(p.bias.data, offset(p.bias, at.batch, at.head, row, key), p.bias_dtype);
+    }
+    if (p.alibi_slopes.data != nullptr) {
+        const float slope = static_cast<const float *>(p.alibi_slopes.data)[offset(p.alibi_slopes, at.batch, at.head)];
+        const int64_t distance = row + at.mask.shift - key;
+        score -= slope * static_cast<float>(distance < 0 ? -distance : distance);
+    }
+    return score;
+}
+
+/* ---- Tiles ---- */
+
+/* Rows first to first + ROWS - 1 of q, as f32; zeros past the sequence. */
+template <typename T>
+__device__ void load_q(const attune_cuda_forward_params &p, const place &at, int64_t first, float *tile) {
+    const T *q = static_cast<const T *>(p.q.data);
+    for (int index = threadIdx.x; index < ROWS * p.head_dim; index += blockDim.x) {
+        const int64_t row = first + index / p.head_dim;
+        float x = 0.0f;
+        if (row < at.mask.rows) {
+            x = value(q[offset(p.q, at.batch, at.row_begin + row, at.head, index % p.head_dim)]) *
+                descale_of(p.descale_q, at, row);
+        }
+        tile[index] = x;
+    }
+}
+
+/* Keys first to first + KEYS - 1 of K or V, as f32, rows of width elements at a stride of width + 1; zeros outside of
+ * seen, so that no byte there reaches a result. */
+template <typename T>
+__device__ void load_kv(const attune_cuda_forward_params &p, const attune_cuda_operand &kv,
+                        const attune_cuda_operand &descale, const place &at, int64_t first, attune_interval seen,
+                        int width, float *tile) {
+    const T *data = static_cast<const T *>(kv.data);
+    for (int index = threadIdx.x; index < KEYS * width; index += blockDim.x) {
+        const int slot = index / width;
+        const int64_t key = first + slot;
+        float x = 0.0f;
+        if (key >= seen.begin && key < seen.end) {
+            x = value(data[kv_offset(p, kv, at, key) + index % width]) * descale_of(descale, at, key);
+        }
+        tile[slot * (width + 1) + index % width] = x;
+    }
+}
+
+__device__ float warp_max(float x) {
+    for (int step = LANES / 2; step > 0; step /= 2) {
+        x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, step));
+    }
+    return x;
+}
+
+__device__ float warp_sum(float x) {
+    for (int step = LANES / 2; step > 0; step /= 2) {
+        x += __shfl_xor_sync(ALL_LANES, x, step);
+    }
+    return x;
+}
+
+/* S = Q K^T of this lane's key and the warp's rows, and the mask. */
+__device__ void score_tile(const attune_cuda_forward_params &p, const place &at, const float *q_tile,
+                           const float *k_tile, int64_t first_row, int64_t key, float score[ROWS_OF_WARP]) {
+    const int lane = threadIdx.x % LANES;
+    const float *k = k_tile + lane * (p.head_dim + 1);
+    float dot[ROWS_OF_WARP] = {};
+    for (int d = 0; d < p.head_dim; d++) {
+        const float element = k[d];
+#pragma unroll
+        for (int r = 0; r < ROWS_OF_WARP; r++) {
+            dot[r] = fmaf(q_tile[r * p.head_dim + d], element, dot[r]);
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < ROWS_OF_WARP; r++) {
+        const int64_t row = first_row + r;
+        score[r] = is_visible(p, at, row, key) ? finish_score(p, at, row, key, dot[r]) : -ATTUNE_INFINITY;
+    }
+}
+
+__device__ attune_dropout make_dropout(const attune_cuda_forward_params &p) {
+    attune_dropout dropout;
+    dropout.seed = p.dropout_seed.data != nullptr ? *static_cast<const attune_u64 *>(p.dropout_seed.data) : p.seed;
+    dropout.offset =
+        p.dropout_offset.data != nullptr ? *static_cast<const attune_u32 *>(p.dropout_offset.data) : p.offset;
+    dropout.threshold = p.dropout_threshold;
+    dropout.batch_origin = p.batch_origin;
+    dropout.head_origin = p.head_origin;
+    dropout.row_origin = p.row_origin;
+    dropout.key_origin = p.key_origin;
+    dropout.heads_total = p.heads_total;
+    return dropout;
+}
+
+/* Softmax update of one row: raises its maximum, adds to its sum, and gives this lane's weight. factor is what o is
+ * multiplied by. */
+__device__ float update_row(attune_softmax *state, float score, float *factor) {
+    *factor = attune_softmax_raise(state, warp_max(score));
+    const float weight = attune_softmax_weight(score, attune_softmax_base(state->max));
+    state->sum += warp_sum(weight);
+    return weight;
+}
+
+/* O += P V of the warp's rows; a lane has every 32nd column. */
+__device__ void add_values(const attune_cuda_forward_params &p, const float *v_tile, const float weight[ROWS_OF_WARP],
+                           float o[ROWS_OF_WARP][COLUMNS_MAX]) {
+    const int lane = threadIdx.x % LANES;
+    for (int key = 0; key < KEYS; key++) {
+        float w[ROWS_OF_WARP];
+#pragma unroll
+        for (int r = 0; r < ROWS_OF_WARP; r++) {
+            w[r] = __shfl_sync(ALL_LANES, weight[r], key);
+        }
+#pragma unroll
+        for (int c = 0; c < COLUMNS_MAX; c++) {
+            const int column = c * LANES + lane;
+            if (column < p.head_dim_v) {
+                const float element = v_tile[key * (p.head_dim_v + 1) + column];
+#pragma unroll
+#pragma unroll
+                for (int r = 0; r < ROWS_OF_WARP; r++) {
+                    o[r][c] = fmaf(w[r], element, o[r][c]);
+                }
+            }
+        }
+    }
+}
+
+/* Writes p / l, which takes a second look at all scores. */
+template <typename T>
+__device__ void write_probs(const attune_cuda_forward_params &p, const place &at, const float *q_tile, float *kv_tile,
+                            int64_t first_row, attune_interval seen, const attune_softmax state[ROWS_OF_WARP]) {
+    for (int64_t first_key = 0; first_key < p.keys; first_key += KEYS) {
+        __syncthreads();
+        load_kv<T>(p, p.k, p.descale_k, at, first_key, seen, p.head_dim, kv_tile);
+        __syncthreads();
+        const int64_t key = first_key + threadIdx.x % LANES;
+        float score[ROWS_OF_WARP];
+        score_tile(p, at, q_tile, kv_tile, first_row, key, score);
+#pragma unroll
+        for (int r = 0; r < ROWS_OF_WARP; r++) {
+            const int64_t row = first_row + r;
+            if (row < at.mask.rows && key < at.mask.keys) {
+                const float inverse = attune_softmax_finish(state[r]).inverse;
+                static_cast<float *>(p.probs.data)[offset(p.probs, at.batch, at.head, row, key)] =
+                    attune_softmax_weight(score[r], attune_softmax_base(state[r].max)) * inverse;
+            }
+        }
+    }
+}
+
+/* Epilogue: O / l and LSE. */
+__device__ void write_rows(const attune_cuda_forward_params &p, const place &at, int64_t first_row,
+                           const attune_softmax state[ROWS_OF_WARP], const float o[ROWS_OF_WARP][COLUMNS_MAX]) {
+    const int lane = threadIdx.x % LANES;
+#pragma unroll
+    for (int r = 0; r < ROWS_OF_WARP; r++) {
+        const int64_t row = first_row + r;
+        if (row >= at.mask.rows) {
+            return;
+        }
+        const attune_softmax_result result = attune_softmax_finish(state[r]);
+#pragma unroll
+        for (int c = 0; c < COLUMNS_MAX; c++) {
+            const int column = c * LANES + lane;
+            if (column < p.head_dim_v) {
+                store_as(p.o.data, offset(p.o, at.batch, at.row_begin + row, at.head, column), p.o_dtype,
+                         o[r][c] * result.inverse);
+            }
+        }
+        if (p.lse.data != nullptr && lane == 0) {
+            static_cast<float *>(p.lse.data)[offset(p.lse, at.batch, at.head, at.row_begin + row)] = result.lse;
+        }
+    }
+}
+
+template <typename T>
+__device__ void forward_tile(const attune_cuda_forward_params &p, const place &at, int64_t tile_row, float *q_tile,
+                             float *kv_tile) {
+    const int warp = threadIdx.x / LANES;
+    const int64_t first_row = tile_row + warp * ROWS_OF_WARP;
+    const float *q_of_warp = q_tile + warp * ROWS_OF_WARP * p.head_dim;
+    const attune_dropout dropout = make_dropout(p);
+    attune_softmax state[ROWS_OF_WARP];
+    float o[ROWS_OF_WARP][COLUMNS_MAX] = {};
+
+    load_q<T>(p, at, tile_row, q_tile);
+#pragma unroll
+    for (int r = 0; r < ROWS_OF_WARP; r++) {
+        state[r] = p.sink.data == nullptr
+                       ? attune_softmax_empty()
+                       : attune_softmax_from_logit(static_cast<const float *>(p.sink.data)[at.head * p.sink.stride[0]]);
+    }
+    const int64_t count = at.mask.rows - tile_row < ROWS ? at.mask.rows - tile_row : ROWS;
+    const attune_interval seen = attune_mask_keys(at.mask, tile_row, count);
+    for (int64_t first_key = seen.begin / KEYS * KEYS; first_key < seen.end; first_key += KEYS) {
+        const int64_t key = first_key + threadIdx.x % LANES;
+        float score[ROWS_OF_WARP];
+        __syncthreads();
+        load_kv<T>(p, p.k, p.descale_k, at, first_key, seen, p.head_dim, kv_tile);
+        __syncthreads();
+        score_tile(p, at, q_of_warp, kv_tile, first_row, key, score);
+#pragma unroll
+        for (int r = 0; r < ROWS_OF_WARP; r++) {
+            float factor;
+            score[r] = update_row(&state[r], score[r], &factor);
+#pragma unroll
+            for (int c = 0; c < COLUMNS_MAX; c++) {
+                o[r][c] *= factor;
+            }
+            if (p.dropout_threshold != 0) {
+                const bool keeps = attune_dropout_keeps(dropout, at.batch, at.head, first_row + r, key);
+                score[r] = keeps ? score[r] * p.dropout_rescale : 0.0f;
+            }
+        }
+        __syncthreads();
+        load_kv<T>(p, p.v, p.descale_v, at, first_key, seen, p.head_dim_v, kv_tile);
+        __syncthreads();
+        add_values(p, kv_tile, score, o);
+    }
+    if (p.probs.data != nullptr) {
+        write_probs<T>(p, at, q_of_warp, kv_tile, first_row, seen, state);
+    }
+    write_rows(p, at, first_row, state, o);
+}
+
+} // namespace
+
+/* Work-groups go round, so that any number of tiles fits a launch. Shared memory: ROWS x D of q, then KEYS x (max(D,
+ * Dv) + 1) of K or V. */
+extern "C" __global__ void __launch_bounds__(WARPS *LANES)
+    ATTUNE_SYMBOL(const __grid_constant__ attune_cuda_forward_params p) {
+    extern __shared__ float shared[];
+    const int64_t tiles = p.batch * p.heads_q * p.row_tiles;
+    for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const place at = find_place(p, tile / p.row_tiles);
+        const int64_t tile_row = tile % p.row_tiles * ROWS;
+        if (tile_row < at.mask.rows) {
+            forward_tile<ATTUNE_STORAGE>(p, at, tile_row, shared, shared + ROWS * p.head_dim);
+        }
+        __syncthreads();
+    }
+}
