@@ -13,6 +13,7 @@
 struct attune_cuda_api {
     void *library;
     const char *path; /* what was opened */
+    unsigned fork_generation;
 #define CUDA_FUNCTION(name, symbol, arguments) CUresult(CUDAAPI *name) arguments;
 #include "backends/cuda/cuda_api.def"
 #undef CUDA_FUNCTION
@@ -22,8 +23,12 @@ struct attune_cuda_api {
 extern const attune_host_services *attune_cuda_host;
 
 /* Opens the driver and initialises it, the first time; the same driver from then on. UNAVAILABLE names the library or
- * the symbol that is missing, or what cuInit said. A failure is tried again at the next call. */
+ * the symbol that is missing, or what cuInit said; a failure is tried again at the next call. UNAVAILABLE, too, in a
+ * fork of the process that opened it. */
 attune_status attune_cuda_api_open(const struct attune_cuda_api **out_api);
+
+/* Whether this process is a fork of the one that opened the driver, which then answers no call. */
+bool attune_cuda_api_is_forked(const struct attune_cuda_api *api);
 
 /* ATTUNE_OK for CUDA_SUCCESS; otherwise fails with the status that the driver's error means, and a sentence that begins
  * with what was tried. */

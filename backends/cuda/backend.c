@@ -3,17 +3,11 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "attune/backend.h"
+#include "attune/backend_util.h"
 #include "backends/cuda/kernel.h"
 
 static const attune_backend backend = {
-    .struct_size = sizeof backend,
-    .abi_major = ATTUNE_BACKEND_ABI_MAJOR,
-    .abi_minor = ATTUNE_BACKEND_ABI_MINOR,
-    .kernel_row_size = sizeof(attune_kernel_row),
-    .name = "cuda",
-    .description = "NVIDIA devices, by the CUDA driver",
-    .priority = 40,
+    ATTUNE_BACKEND_HEADER("cuda", "NVIDIA devices, by the CUDA driver", 40),
 
     .enumerate = attune_cuda_enumerate,
     .device_open = attune_cuda_device_open,

@@ -19,10 +19,11 @@ struct attune_cuda_device {
     const struct attune_cuda_api *api;
     CUdevice device;
     CUcontext context;
-    bool owns_context; /* the primary context, retained; otherwise the caller's */
-    unsigned fork_generation;
+    bool owns_context;       /* the primary context, retained; otherwise the caller's */
     int compute_capability;  /* 90 for 9.0 */
+    int processors;          /* multiprocessors */
     int shared_memory_bytes; /* of a work-group, at most */
+    attune_device_limits limits;
     pthread_mutex_t functions_lock;
     struct attune_cuda_function *functions; /* one for each kernel row, loaded when first planned */
 };
@@ -35,6 +36,8 @@ struct attune_cuda_stream {
 /* Makes the device's context current until attune_cuda_leave, which gives the caller's back. DEVICE_LOST in a fork of
  * the process that opened the device: a CUDA context does not survive fork. */
 attune_status attune_cuda_enter(const struct attune_cuda_device *device);
+/* The same for closing and freeing, which tell nobody of errors. */
+bool attune_cuda_try_enter(const struct attune_cuda_device *device);
 void attune_cuda_leave(const struct attune_cuda_device *device);
 
 /* The driver's stream; the per-thread default stream for NULL. */

@@ -44,7 +44,7 @@ struct attune_cuda_family {
 
 /* What attune_kernel_row.kernel points to. */
 struct attune_cuda_kernel {
-    const unsigned char *image; /* a fat binary */
+    const unsigned char *image; /* a fat binary; a single byte of 0 if the build left it out */
     const char *symbol;
     int compute_capability_min; /* of the image's code: what is compiled for 8.0 runs on all of 8.x, for 9.0a on 9.0 */
     int compute_capability_max;

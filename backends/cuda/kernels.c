@@ -19,7 +19,7 @@
 
 #define ISA_none ""
 
-/* The lowest and highest compute capability that a row's image has code for; see `images` in meson.build. */
+/* The lowest and highest compute capability that a row's image has code for; see cuda_code in meson.build. */
 #define RUNS_ON_sm_80  80, 90
 #define RUNS_ON_sm_90a 90, 90
 
@@ -91,6 +91,10 @@ const attune_kernel_row *attune_cuda_kernels(int32_t *out_count) {
 bool attune_cuda_row_runnable(void *handle, int32_t row, char reason[ATTUNE_REASON_MAX]) {
     const struct attune_cuda_device *device = handle;
     const struct attune_cuda_kernel *kernel = rows[row].kernel;
+    if (kernel->image[0] == 0) {
+        snprintf(reason, ATTUNE_REASON_MAX, "this build left its image out");
+        return false;
+    }
     if (device->compute_capability < kernel->compute_capability_min ||
         device->compute_capability > kernel->compute_capability_max) {
         snprintf(reason, ATTUNE_REASON_MAX, "it is compiled for sm_%d to sm_%d, the device is an sm_%d",

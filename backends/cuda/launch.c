@@ -3,42 +3,56 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include <string.h>
+#include <stdio.h>
 
 #include "backends/cuda/kernel.h"
 
-static attune_status load(struct attune_cuda_device *device, const attune_kernel_row *row,
+/* The sentence of an image that is refused names what it holds and what it met. */
+static attune_status load_module(const struct attune_cuda_device *device, const attune_kernel_row *row,
+                                 CUmodule *out_module) {
+    const struct attune_cuda_kernel *kernel = row->kernel;
+    char what[ATTUNE_REASON_MAX];
+    snprintf(what, sizeof what, "%s, compiled for sm_%d to sm_%d by CUDA %d.%d, on an sm_%d: cuModuleLoadData",
+             row->name, kernel->compute_capability_min, kernel->compute_capability_max, CUDA_VERSION / 1000,
+             CUDA_VERSION % 1000 / 10, device->compute_capability);
+    return attune_cuda_check(device->api, device->api->ModuleLoadData(out_module, kernel->image), what);
+}
+
+/* Raises the limit of dynamic shared memory to all that the device has, once: a later plan that needs more than an
+ * earlier one then needs no change, and no plan can lower the limit under another's feet. */
+static attune_status raise_shared_memory(const struct attune_cuda_device *device, CUfunction function) {
+    const struct attune_cuda_api *api = device->api;
+    int static_bytes = 0;
+    const attune_status status = attune_cuda_check(
+        api, api->FuncGetAttribute(&static_bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function), "cuFuncGetAttribute");
+    return status != ATTUNE_OK
+               ? status
+               : attune_cuda_check(api,
+                                   api->FuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                                         device->shared_memory_bytes - static_bytes),
+                                   "cuFuncSetAttribute");
+}
+
+static attune_status load(const struct attune_cuda_device *device, const attune_kernel_row *row,
                           struct attune_cuda_function *out_loaded) {
     const struct attune_cuda_api *api = device->api;
     const struct attune_cuda_kernel *kernel = row->kernel;
-    attune_status status =
-        attune_cuda_check(api, api->ModuleLoadData(&out_loaded->module, kernel->image), "cuModuleLoadData");
+    struct attune_cuda_function loaded = {NULL, NULL};
+    attune_status status = load_module(device, row, &loaded.module);
     if (status != ATTUNE_OK) {
-        out_loaded->module = NULL;
         return status;
     }
-    int static_bytes = 0;
-    status = attune_cuda_check(api, api->ModuleGetFunction(&out_loaded->function, out_loaded->module, kernel->symbol),
-                               kernel->symbol);
+    status =
+        attune_cuda_check(api, api->ModuleGetFunction(&loaded.function, loaded.module, kernel->symbol), kernel->symbol);
     if (status == ATTUNE_OK) {
-        status = attune_cuda_check(
-            api, api->FuncGetAttribute(&static_bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, out_loaded->function),
-            "cuFuncGetAttribute");
-    }
-    if (status == ATTUNE_OK) {
-        /* All that the device has, once: a later plan that needs more than an earlier one then needs no change, and no
-         * plan can lower the limit under another's feet. */
-        status = attune_cuda_check(api,
-                                   api->FuncSetAttribute(out_loaded->function,
-                                                         CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                                         device->shared_memory_bytes - static_bytes),
-                                   "cuFuncSetAttribute");
+        status = raise_shared_memory(device, loaded.function);
     }
     if (status != ATTUNE_OK) {
-        (void)api->ModuleUnload(out_loaded->module);
-        out_loaded->module = NULL;
+        (void)api->ModuleUnload(loaded.module);
+        return status;
     }
-    return status;
+    *out_loaded = loaded;
+    return ATTUNE_OK;
 }
 
 attune_status attune_cuda_function_get(struct attune_cuda_device *device, int32_t row, CUfunction *out_function) {

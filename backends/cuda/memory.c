@@ -34,16 +34,21 @@ attune_status attune_cuda_memory_alloc(void *handle, attune_memory kind, uint64_
 }
 
 struct pointer_facts {
-    CUmemorytype kind;
+    unsigned kind; /* CUmemorytype; 0: not CUDA's */
+    unsigned is_managed;
+    unsigned is_whole; /* an allocation of its own, not one mapped from pieces or cut from a pool */
     int ordinal;
     CUdeviceptr start;
     size_t bytes;
 };
 
 static CUresult look_up(const struct attune_cuda_api *api, const void *data, struct pointer_facts *out_facts) {
-    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                                        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
-    void *values[] = {&out_facts->kind, &out_facts->ordinal, &out_facts->start, &out_facts->bytes};
+    CUpointer_attribute attributes[] = {
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,   CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    void *values[] = {&out_facts->kind,     &out_facts->is_managed, &out_facts->ordinal,
+                      &out_facts->is_whole, &out_facts->start,      &out_facts->bytes};
     *out_facts = (struct pointer_facts){.ordinal = -1};
     return api->PointerGetAttributes(sizeof attributes / sizeof attributes[0], attributes, values,
                                      (CUdeviceptr)(uintptr_t)data);
@@ -51,7 +56,7 @@ static CUresult look_up(const struct attune_cuda_api *api, const void *data, str
 
 void attune_cuda_memory_free(void *handle, void *data) {
     const struct attune_cuda_device *device = handle;
-    if (attune_cuda_enter(device) != ATTUNE_OK) {
+    if (!attune_cuda_try_enter(device)) {
         return;
     }
     struct pointer_facts facts;
@@ -120,6 +125,13 @@ attune_status attune_cuda_memory_fill(void *handle, void *stream, attune_pointer
     return status;
 }
 
+/* Bytes from data to the end of its allocation. The driver's range is a piece of it where memory was mapped from pieces
+ * or belongs to a pool: then the end is not known. */
+static uint64_t bytes_left(const struct pointer_facts *facts, uint64_t address) {
+    const bool is_known = facts->bytes != 0 && (facts->is_whole != 0 || facts->kind == CU_MEMORYTYPE_HOST);
+    return is_known ? (uint64_t)facts->start + facts->bytes - address : UINT64_MAX;
+}
+
 attune_status attune_cuda_memory_range(void *handle, const void *data, attune_memory_range *out_range) {
     const struct attune_cuda_device *device = handle;
     attune_status status = attune_cuda_enter(device);
@@ -132,17 +144,16 @@ attune_status attune_cuda_memory_range(void *handle, const void *data, attune_me
     if (status != ATTUNE_OK) {
         return status;
     }
-    if (facts.ordinal < 0 || facts.bytes == 0) {
+    if (facts.kind == 0) {
         return attune_cuda_host->fail(ATTUNE_INVALID_ARGUMENT, "%p is not memory that CUDA device %d knows", data,
                                       (int)device->device);
     }
-    if (facts.kind == CU_MEMORYTYPE_DEVICE && facts.ordinal != (int)device->device) {
+    if (facts.kind == CU_MEMORYTYPE_DEVICE && facts.is_managed == 0 && facts.ordinal != (int)device->device) {
         return attune_cuda_host->fail(ATTUNE_INVALID_ARGUMENT, "%p is memory of CUDA device %d, not of device %d", data,
                                       facts.ordinal, (int)device->device);
     }
     /* All devices and the host share one address space, so offsets are addresses. */
     const uint64_t address = (uint64_t)(uintptr_t)data;
-    *out_range = (attune_memory_range){
-        .space = 1, .offset = address, .size_bytes = (uint64_t)facts.start + facts.bytes - address};
+    *out_range = (attune_memory_range){.space = 1, .offset = address, .size_bytes = bytes_left(&facts, address)};
     return ATTUNE_OK;
 }

@@ -42,10 +42,11 @@ attune_status attune_cuda_stream_wrap(void *handle, void *native, void **out_str
         return status;
     }
     CUcontext context = NULL;
-    status = attune_cuda_check(device->api, device->api->StreamGetCtx(native, &context), "cuStreamGetCtx");
+    const CUresult result = device->api->StreamGetCtx(native, &context);
     attune_cuda_leave(device);
+    status = attune_cuda_check(device->api, result, "native is not a CUstream: cuStreamGetCtx");
     if (status != ATTUNE_OK) {
-        return status;
+        return result == CUDA_ERROR_INVALID_HANDLE ? ATTUNE_INVALID_ARGUMENT : status;
     }
     if (context != device->context) {
         return attune_cuda_host->fail(ATTUNE_INVALID_ARGUMENT,
@@ -57,11 +58,8 @@ attune_status attune_cuda_stream_wrap(void *handle, void *native, void **out_str
 void attune_cuda_stream_close(void *handle, void *stream_handle) {
     const struct attune_cuda_device *device = handle;
     struct attune_cuda_stream *stream = stream_handle;
-    if (attune_cuda_enter(device) == ATTUNE_OK) {
-        (void)device->api->StreamSynchronize(stream->stream);
-        if (stream->owned) {
-            (void)device->api->StreamDestroy(stream->stream);
-        }
+    if (stream->owned && attune_cuda_try_enter(device)) {
+        (void)device->api->StreamDestroy(stream->stream);
         attune_cuda_leave(device);
     }
     attune_cuda_host->free(stream);
@@ -105,7 +103,7 @@ attune_status attune_cuda_event_open(void *handle, void **out_event) {
 
 void attune_cuda_event_close(void *handle, void *event) {
     const struct attune_cuda_device *device = handle;
-    if (attune_cuda_enter(device) == ATTUNE_OK) {
+    if (attune_cuda_try_enter(device)) {
         (void)device->api->EventDestroy(event);
         attune_cuda_leave(device);
     }

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "attune/backend_util.h"
@@ -78,6 +79,11 @@ static void set_operands(const struct attune_cuda_plan *plan, const attune_bindi
     params->dropout_offset = operand(plan, bindings, ATTUNE_OPERAND_DROPOUT_OFFSET);
 }
 
+/* A softcap outside of these is told from none and from infinity, and its scores are the same in f32. */
+static float softcap_of(const attune_problem *problem) {
+    return problem->softcap > 0.0 ? (float)fmin(fmax(problem->softcap, 0x1p-120), 0x1p100) : 0.0F;
+}
+
 static attune_status launch(const struct attune_cuda_plan *plan, CUstream stream, const attune_bindings *bindings) {
     const attune_problem *problem = &plan->problem;
     attune_cuda_forward_params params = {
@@ -96,7 +102,7 @@ static attune_status launch(const struct attune_cuda_plan *plan, CUstream stream
         .bias_dtype = (int32_t)problem->operand[ATTUNE_OPERAND_BIAS].dtype,
         .o_dtype = (int32_t)problem->operand[ATTUNE_OPERAND_O].dtype,
         .scale = (float)bindings->scale,
-        .softcap = (float)problem->softcap,
+        .softcap = softcap_of(problem),
         .dropout_rescale = (float)(1.0 / (1.0 - problem->dropout_rate)),
         .diagonal = problem->diagonal,
         .window_left = problem->window_left,

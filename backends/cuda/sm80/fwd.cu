@@ -108,9 +108,10 @@ __device__ place find_place(const attune_cuda_forward_params &p, int64_t batch_h
     at.key_begin = length_at(p.cu_seqlens_k, at.batch, 0);
     at.mask.rows = length_at(p.cu_seqlens_q, at.batch + 1, p.rows) - at.row_begin;
     at.mask.keys = length_at(p.cu_seqlens_k, at.batch + 1, p.keys) - at.key_begin;
-    at.mask.rows = length_at(p.seqused_q, at.batch, at.mask.rows);
-    at.mask.keys = length_at(p.seqused_k, at.batch, at.mask.keys);
-    at.mask.leftpad = length_at(p.leftpad_k, at.batch, 0);
+    /* A length that lies is cut to the capacity, past which nothing may be read. */
+    at.mask.rows = attune_clamp(length_at(p.seqused_q, at.batch, at.mask.rows), 0, p.rows);
+    at.mask.keys = attune_clamp(length_at(p.seqused_k, at.batch, at.mask.keys), 0, p.keys);
+    at.mask.leftpad = attune_clamp(length_at(p.leftpad_k, at.batch, 0), 0, at.mask.keys);
     at.mask.shift = attune_mask_shift(p.bottom_right != 0, p.diagonal, at.mask.rows, at.mask.keys);
     at.mask.left = p.window_left;
     at.mask.right = p.window_right;
@@ -291,7 +292,6 @@ __device__ void add_values(const attune_cuda_forward_params &p, const float *v_t
             if (column < p.head_dim_v) {
                 const float element = v_tile[key * (p.head_dim_v + 1) + column];
 #pragma unroll
-#pragma unroll
                 for (int r = 0; r < ROWS_OF_WARP; r++) {
                     o[r][c] = fmaf(w[r], element, o[r][c]);
                 }
@@ -304,7 +304,7 @@ __device__ void add_values(const attune_cuda_forward_params &p, const float *v_t
 template <typename T>
 __device__ void write_probs(const attune_cuda_forward_params &p, const place &at, const float *q_tile, float *kv_tile,
                             int64_t first_row, attune_interval seen, const attune_softmax state[ROWS_OF_WARP]) {
-    for (int64_t first_key = 0; first_key < p.keys; first_key += KEYS) {
+    for (int64_t first_key = 0; first_key < at.mask.keys; first_key += KEYS) {
         __syncthreads();
         load_kv<T>(p, p.k, p.descale_k, at, first_key, seen, p.head_dim, kv_tile);
         __syncthreads();
