@@ -55,8 +55,9 @@ static void tell_once(const struct attune_cpu_team *team) {
 
 /* ---- Running ---- */
 
-/* Waking a thread costs some microseconds: what it is woken for must be worth that. */
-#define OPERATIONS_PER_THREAD 65536.0
+/* Waking a thread costs some microseconds, and runtimes let it spin for a while afterwards: with 2^16, two thirds of
+ * the conformance suite's time were spent so. What a thread is woken for must be worth it. */
+#define OPERATIONS_PER_THREAD 1048576.0
 
 static int32_t threads_for(const struct attune_cpu_team *team, int64_t units, double operations) {
     const double worth = operations / OPERATIONS_PER_THREAD;

@@ -52,6 +52,7 @@ struct attune_cuda_kernel {
 };
 
 extern const struct attune_cuda_family attune_cuda_general_forward;
+extern const struct attune_cuda_family attune_cuda_hopper_forward;
 
 const attune_kernel_row *attune_cuda_kernels(int32_t *out_count);
 bool attune_cuda_row_runnable(void *device, int32_t row, char reason[ATTUNE_REASON_MAX]);

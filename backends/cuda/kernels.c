@@ -20,7 +20,8 @@
 #define ISA_none ""
 
 /* The lowest and highest compute capability that a row's image has code for; see cuda_code in meson.build. */
-#define RUNS_ON_sm_80 80, 90
+#define RUNS_ON_sm_80  80, 90
+#define RUNS_ON_sm_90a 90, 90
 
 #define FEATURES_general_forward                                                                                       \
     (ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_DIAGONAL | ATTUNE_FEATURE_SOFTCAP |                \
@@ -30,6 +31,20 @@
      ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_LSE | ATTUNE_FEATURE_PROBS | ATTUNE_FEATURE_F32_OUT |                       \
      ATTUNE_FEATURE_O_IS_Q | ATTUNE_FEATURE_DETERMINISTIC)
 #define FAMILY_general_forward attune_cuda_general_forward
+
+#define FEATURES_hopper_full                                                                                           \
+    (ATTUNE_FEATURE_DIAGONAL | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_LSE | ATTUNE_FEATURE_O_IS_Q | \
+     ATTUNE_FEATURE_DETERMINISTIC)
+#define FAMILY_hopper_full attune_cuda_hopper_forward
+
+#define FEATURES_hopper_causal (FEATURES_hopper_full | ATTUNE_FEATURE_CAUSAL)
+#define FAMILY_hopper_causal   attune_cuda_hopper_forward
+
+#define FEATURES_hopper_general                                                                                        \
+    (FEATURES_hopper_causal | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_VARLEN_Q |               \
+     ATTUNE_FEATURE_VARLEN_K | ATTUNE_FEATURE_SEQUSED_Q | ATTUNE_FEATURE_SEQUSED_K | ATTUNE_FEATURE_PAGED |            \
+     ATTUNE_FEATURE_F32_OUT)
+#define FAMILY_hopper_general attune_cuda_hopper_forward
 
 /* ---- The rows ---- */
 

@@ -24,9 +24,9 @@ def test_the_readme_lists_the_variables_of_the_table():
 
 
 def test_the_readme_shows_the_quickstart_as_it_is_compiled():
-    shown = re.search(r"```c\n(.*?)```", README, re.S)[1].strip().splitlines()
-    whole = (ROOT / "examples/quickstart.c").read_text().splitlines()
-    assert shown and [line for line in shown if line not in whole] == []
+    shown = [line.strip() for line in re.search(r"```c\n(.*?)```", README, re.S)[1].splitlines()]
+    whole = [line.strip() for line in (ROOT / "examples/quickstart.c").read_text().splitlines()]
+    assert len(shown) > 5 and "\n".join(shown) in "\n".join(whole)
 
 
 def test_no_finite_math_flag_anywhere():

@@ -46,7 +46,7 @@ attune_status opaque_device_check(const struct opaque_device *device);
 /* ---- opaque_memory.c ---- */
 
 #define OPAQUE_ALIGNMENT_BYTES 256
-#define OPAQUE_MEMORY_BYTES    (UINT64_C(4) << 30) /* of a device */
+#define OPAQUE_MEMORY_BYTES    (UINT64_C(64) << 30) /* of a device: addresses, more than there is memory */
 
 attune_status opaque_memory_alloc(void *device, attune_memory kind, uint64_t bytes, void **out_data);
 void opaque_memory_free(void *device, void *data);

@@ -3,55 +3,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "core/plan.h"
-
-#include "attune/kvcache.h"
-#include "core/host.h"
-#include "core/schedule.h"
-#include "tests/support/cmocka_all.h"
-#include "tests/support/fake_backend.h"
-#include "tests/support/problems.h"
-
-static struct fake fake;
-static _Alignas(256) float memory[1 << 15];
-static _Alignas(256) unsigned char scratch[1 << 14];
-
-#define ALL_FEATURES (ATTUNE_FEATURE_ANY_TILE | ((UINT64_C(1) << ATTUNE_FEATURE_COUNT) - 1))
-
-static int set_up(void **state) {
-    (void)state;
-    fake_init(&fake);
-    fake.rows[0].features = ALL_FEATURES & ~ATTUNE_FEATURE_O_IS_Q;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    attune_host_limit_allocations(-1);
-    fake_finish(&fake);
-    return 0;
-}
-
-/* B 2, S 16, H 4, D 8 */
-static attune_forward_args usual_args(void) {
-    return test_forward_args(memory, 2, 16, 4, 8);
-}
-
-static attune_plan *make_plan(const attune_forward_args *args) {
-    attune_plan *plan = NULL;
-    assert_int_equal(attune_plan_create(&fake.device, ATTUNE_OP_FORWARD, args, &plan), ATTUNE_OK);
-    return plan;
-}
-
-static attune_status run(attune_plan *plan, const attune_forward_args *args) {
-    return attune_plan_run(plan, NULL, args, scratch, 0, sizeof scratch);
-}
-
-#define assert_fails(call, status, part)                                                                               \
-    do {                                                                                                               \
-        assert_int_equal((call), (status));                                                                            \
-        assert_contains(attune_last_error(), (part));                                                                  \
-    } while (0)
+#include "tests/unit/plan_case.h"
 
 /* ---- Making plans ---- */
 
@@ -343,122 +295,6 @@ static void test_runs_with_wrong_arguments(void **state) {
     attune_plan_close(plan);
 }
 
-/* ---- The workspace ---- */
-
-static void test_workspace_of_a_run(void **state) {
-    (void)state;
-    const attune_forward_args args = usual_args();
-    fake.own_bytes = 768;
-    attune_plan *plan = make_plan(&args);
-    assert_fails(attune_plan_run(plan, NULL, &args, NULL, 0, 768), ATTUNE_INVALID_ARGUMENT, "needs 768 bytes");
-    assert_fails(attune_plan_run(plan, NULL, &args, scratch, 0, 767), ATTUNE_INVALID_ARGUMENT,
-                 "workspace_bytes = 767: the plan needs 768");
-    assert_fails(attune_plan_run(plan, NULL, &args, scratch, 128, 768), ATTUNE_INVALID_ARGUMENT,
-                 "not aligned to 256 bytes");
-    assert_fails(attune_plan_run(plan, NULL, &args, scratch + 16, 0, 768), ATTUNE_INVALID_ARGUMENT,
-                 "not aligned to 256 bytes");
-    assert_fails(attune_plan_run(plan, NULL, &args, memory, 512, 768), ATTUNE_INVALID_ARGUMENT, "shares bytes with q");
-    assert_fails(attune_plan_run(plan, NULL, &args, args.o.data, 0, 768), ATTUNE_INVALID_ARGUMENT,
-                 "shares bytes with o");
-    assert_int_equal(fake.executions, 0);
-    memset(scratch, 0xEE, sizeof scratch);
-    assert_int_equal(attune_plan_run(plan, NULL, &args, scratch, 256, 768), ATTUNE_OK);
-    for (size_t i = 0; i < sizeof scratch; i++) {
-        assert_true((scratch[i] == 0xEE) == (i < 256 || i >= 1024));
-    }
-    attune_plan_close(plan);
-}
-
-static attune_status short_range(void *device, const void *data, attune_memory_range *out_range) {
-    (void)device;
-    out_range->space = data == (const void *)scratch ? 1 : 0;
-    out_range->offset = data == (const void *)scratch ? 0 : (uint64_t)(uintptr_t)data;
-    out_range->size_bytes = data == (const void *)scratch ? 1024 : UINT64_MAX;
-    return ATTUNE_OK;
-}
-
-static void test_workspace_past_the_end_of_its_memory(void **state) {
-    (void)state;
-    const attune_forward_args args = usual_args();
-    fake.own_bytes = 512;
-    fake.backend.memory_range = short_range;
-    attune_plan *plan = make_plan(&args);
-    assert_int_equal(attune_plan_run(plan, NULL, &args, scratch, 512, 512), ATTUNE_OK);
-    assert_fails(attune_plan_run(plan, NULL, &args, scratch, 768, 512), ATTUNE_INVALID_ARGUMENT, "past the end");
-    assert_fails(attune_plan_run(plan, NULL, &args, scratch, UINT64_MAX - 255, 512), ATTUNE_INVALID_ARGUMENT,
-                 "past the end");
-    attune_plan_close(plan);
-}
-
-static void test_no_workspace_where_none_is_needed(void **state) {
-    (void)state;
-    const attune_forward_args args = usual_args();
-    attune_plan *plan = make_plan(&args);
-    assert_int_equal(attune_plan_run(plan, NULL, &args, NULL, 0, 0), ATTUNE_OK);
-    attune_plan_close(plan);
-}
-
-/* ---- Runs without work ---- */
-
-static int launches_of(const attune_forward_args *args) {
-    const int before = fake.executions;
-    attune_plan *plan = make_plan(args);
-    assert_int_equal(run(plan, args), ATTUNE_OK);
-    attune_plan_close(plan);
-    return fake.executions - before;
-}
-
-static void test_nothing_is_launched_for_empty_outputs(void **state) {
-    (void)state;
-    attune_forward_args args = test_forward_args(memory, 0, 16, 4, 8);
-    args.q.data = args.k.data = args.v.data = args.o.data = NULL;
-    assert_int_equal(launches_of(&args), 0);
-    args = test_forward_args(memory, 2, 0, 4, 8);
-    assert_int_equal(launches_of(&args), 0);
-    args = usual_args();
-    args.k.shape[1] = 0; /* no keys: o has to be zeroed */
-    args.v.shape[1] = 0;
-    assert_int_equal(launches_of(&args), 1);
-}
-
-/* dk and dv of sequences without rows have to be zeroed. */
-static void test_backward_without_rows_is_launched(void **state) {
-    (void)state;
-    attune_backward_args args = usual_args();
-    const int64_t lse[] = {2, 4, 0};
-    fake.rows[0].op = ATTUNE_OP_BACKWARD;
-    args.q.shape[1] = 0;
-    args.o.shape[1] = 0;
-    args.dout = args.o;
-    args.lse = attune_tensor_contiguous(NULL, ATTUNE_DTYPE_F32, 3, lse);
-    args.dk = args.k;
-    args.dk.data = memory + (1 << 14);
-    attune_plan *plan = NULL;
-    assert_int_equal(attune_plan_create(&fake.device, ATTUNE_OP_BACKWARD, &args, &plan), ATTUNE_OK);
-    assert_int_equal(run(plan, &args), ATTUNE_OK);
-    assert_int_equal(fake.executions, 1);
-    attune_plan_close(plan);
-}
-
-static void test_append_of_nothing_is_not_launched(void **state) {
-    (void)state;
-    const int64_t cache[] = {2, 16, 4, 8};
-    attune_kvcache_append_args args = attune_kvcache_append_args_init();
-    fake.rows[0].op = ATTUNE_OP_APPEND;
-    for (int64_t rows = 0; rows <= 1; rows++) {
-        const int64_t new_rows[] = {2, rows, 4, 8};
-        attune_plan *plan = NULL;
-        args.k_cache = attune_tensor_contiguous(memory, ATTUNE_DTYPE_F32, 4, cache);
-        args.v_cache = attune_tensor_contiguous(memory + 2048, ATTUNE_DTYPE_F32, 4, cache);
-        args.k_new = attune_tensor_contiguous(memory + 4096, ATTUNE_DTYPE_F32, 4, new_rows);
-        args.v_new = attune_tensor_contiguous(memory + 8192, ATTUNE_DTYPE_F32, 4, new_rows);
-        assert_int_equal(attune_plan_create(&fake.device, ATTUNE_OP_APPEND, &args, &plan), ATTUNE_OK);
-        assert_int_equal(attune_plan_run(plan, NULL, &args, NULL, 0, 0), ATTUNE_OK);
-        assert_int_equal(fake.executions, rows);
-        attune_plan_close(plan);
-    }
-}
-
 /* ---- ATTUNE_CHECK ---- */
 
 static void test_lengths_are_checked_when_asked(void **state) {
@@ -480,28 +316,14 @@ static void test_lengths_are_checked_when_asked(void **state) {
     attune_plan_close(plan);
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_a_plan_is_what_was_asked_for),
-        TEST(test_plans_before_the_data_is_there),
-        TEST(test_plans_that_are_refused),
-        TEST(test_plans_without_host_memory),
-        TEST(test_settings_of_the_device),
-        TEST(test_a_run_may_change_what_is_not_baked_in),
-        TEST(test_a_run_may_change_nothing_else),
-        TEST(test_a_kernel_by_name_outlives_the_callers_string),
-        TEST(test_pointers_are_aligned_as_planned),
-        TEST(test_o_that_is_q),
-        TEST(test_runs_with_wrong_arguments),
-        TEST(test_workspace_of_a_run),
-        TEST(test_workspace_past_the_end_of_its_memory),
-        TEST(test_no_workspace_where_none_is_needed),
-        TEST(test_nothing_is_launched_for_empty_outputs),
-        TEST(test_backward_without_rows_is_launched),
-        TEST(test_append_of_nothing_is_not_launched),
-        TEST(test_lengths_are_checked_when_asked),
+        TEST(test_a_plan_is_what_was_asked_for),    TEST(test_plans_before_the_data_is_there),
+        TEST(test_plans_that_are_refused),          TEST(test_plans_without_host_memory),
+        TEST(test_settings_of_the_device),          TEST(test_a_run_may_change_what_is_not_baked_in),
+        TEST(test_a_run_may_change_nothing_else),   TEST(test_a_kernel_by_name_outlives_the_callers_string),
+        TEST(test_pointers_are_aligned_as_planned), TEST(test_o_that_is_q),
+        TEST(test_runs_with_wrong_arguments),       TEST(test_lengths_are_checked_when_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,100 @@
+/*
+ * Barriers: mbarriers between the producer and the consumers, named barriers among the consumers.
+ *
+ * Source: PTX ISA 9.0, "Parallel Synchronization and Communication Instructions".
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef ATTUNE_CUDA_SM90_BARRIER_H
+#define ATTUNE_CUDA_SM90_BARRIER_H
+
+#include "backends/cuda/sm90/row.h"
+
+namespace {
+
+INLINE void mbarrier_init(uint32_t barrier, int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
+}
+
+/* Makes what was initialised visible to the copy engine. */
+INLINE void mbarrier_init_fence() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+INLINE void mbarrier_arrive(uint32_t barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+/* Arrives, and announces the bytes that the copy engine will bring. */
+INLINE void mbarrier_expect(uint32_t barrier, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+/* try_wait gives up after a time that the system sets, hence the loop. */
+INLINE void mbarrier_wait(uint32_t barrier, uint32_t parity) {
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n"
+                 "}" ::"r"(barrier),
+                 "r"(parity)
+                 : "memory");
+}
+
+INLINE void named_barrier_sync(int name, int threads) {
+    asm volatile("bar.sync %0, %1;" ::"r"(name), "r"(threads) : "memory");
+}
+
+INLINE void named_barrier_arrive(int name, int threads) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(name), "r"(threads) : "memory");
+}
+
+/* Orders this thread's stores to shared memory before what the copy engine and wgmma read after the next barrier. */
+INLINE void async_proxy_fence() {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/* How far a side has got in a ring of buffers, each with a barrier "full" and one "empty". */
+template <int BUFFERS> struct ring {
+    uint32_t count = 0;
+
+    INLINE int buffer() const {
+        return count % BUFFERS;
+    }
+    INLINE uint32_t parity() const {
+        return count / BUFFERS & 1;
+    }
+};
+
+/* The barriers' places. A fresh barrier lets a wait for parity 1 pass. */
+constexpr int BARRIER_BYTES = 8;
+constexpr int Q_FULL = CONTROL_OFFSET;
+constexpr int Q_EMPTY = Q_FULL + Q_BUFFERS * BARRIER_BYTES;
+constexpr int K_FULL = Q_EMPTY + Q_BUFFERS * BARRIER_BYTES;
+constexpr int K_EMPTY = K_FULL + STAGES * BARRIER_BYTES;
+constexpr int V_FULL = K_EMPTY + STAGES * BARRIER_BYTES;
+constexpr int V_EMPTY = V_FULL + STAGES * BARRIER_BYTES;
+constexpr int BARRIERS_END = V_EMPTY + STAGES * BARRIER_BYTES;
+
+INLINE uint32_t barrier_address(int first, int buffer) {
+    return shared_address(first) + buffer * BARRIER_BYTES;
+}
+
+INLINE void barriers_init() {
+    for (int i = 0; i < Q_BUFFERS; i++) {
+        mbarrier_init(barrier_address(Q_FULL, i), 1);
+        mbarrier_init(barrier_address(Q_EMPTY, i), CONSUMERS);
+    }
+    constexpr int consumer_warps = CONSUMERS * WARPGROUP / LANES; /* each has waited for its own share of a product */
+    for (int i = 0; i < STAGES; i++) {
+        mbarrier_init(barrier_address(K_FULL, i), 1);
+        mbarrier_init(barrier_address(K_EMPTY, i), consumer_warps);
+        mbarrier_init(barrier_address(V_FULL, i), 1);
+        mbarrier_init(barrier_address(V_EMPTY, i), consumer_warps);
+    }
+    mbarrier_init_fence();
+}
+
+} // namespace
+
+#endif

@@ -1,0 +1,341 @@
+/*
+ * The host's side of fwd.cu: which problems it takes, and what a problem and its bindings are in the kernel's terms.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "backends/cuda/sm90/fwd.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "attune/backend_util.h"
+#include "backends/cuda/kernel.h"
+#include "backends/cuda/tensormap.h"
+#include "core/portable/mask.h"
+#include "core/portable/softmax.h"
+
+/* Axes of q, k, v and o. */
+enum { AXIS_B, AXIS_S, AXIS_H, AXIS_D };
+
+/* ---- The three kinds of rows ---- */
+
+static bool is_general(const attune_kernel_row *row) {
+    return (row->features & ATTUNE_FEATURE_WINDOW) != 0;
+}
+
+/* Tiles of equal length are dealt out in turn; others are fetched from a counter in the workspace. */
+static bool has_counter(const attune_kernel_row *row) {
+    return (row->features & (ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW)) != 0;
+}
+
+/* ---- Tiles ---- */
+
+/* Query heads of a group that share a tile's rows: where sequences are short, all, so that a tile has more than a few
+ * rows that exist, and K and V are read once for the group. */
+static int64_t pack_heads(const attune_kernel_row *row, const attune_problem *problem) {
+    const int64_t group = problem->heads_q / attune_max(1, problem->heads_kv);
+    const attune_layout *q = &problem->operand[ATTUNE_OPERAND_Q];
+    if (group <= 1 || group > row->tile_rows || q->stride[AXIS_H] == 0) {
+        return 1;
+    }
+    int64_t rows = problem->rows;
+    if ((problem->features & ATTUNE_FEATURE_VARLEN_Q) != 0) {
+        rows = attune_min(rows, attune_ceil_div(q->shape[AXIS_S], attune_max(1, problem->batch)));
+    }
+    const int64_t tiles_apart = attune_ceil_div(rows, row->tile_rows) * group;
+    const int64_t tiles_packed = attune_ceil_div(rows, row->tile_rows / group);
+    return 10 * tiles_packed <= 7 * tiles_apart ? group : 1;
+}
+
+/* False if they are more than an int32 counts, with a work-group's fetches past the last one. */
+static bool count_tiles(const attune_kernel_row *row, const attune_problem *problem, int64_t pack, int32_t *out_tiles) {
+    uint64_t tiles = (uint64_t)attune_ceil_div(problem->rows, row->tile_rows / pack);
+    const bool fits = attune_multiply_checked(tiles, (uint64_t)problem->batch, &tiles) &&
+                      attune_multiply_checked(tiles, (uint64_t)(problem->heads_q / pack), &tiles) &&
+                      tiles <= INT32_MAX / 2;
+    *out_tiles = fits ? (int32_t)tiles : 0;
+    return fits;
+}
+
+/* ---- What it takes ---- */
+
+static bool refuse(char reason[ATTUNE_REASON_MAX], const char *what, int64_t value, int64_t most) {
+    snprintf(reason, ATTUNE_REASON_MAX, "%s = %" PRId64 " is more than %" PRId64, what, value, most);
+    return false;
+}
+
+static bool accepts_sizes(const attune_kernel_row *row, const attune_problem *problem, char reason[ATTUNE_REASON_MAX]) {
+    const int64_t group = problem->heads_q / attune_max(1, problem->heads_kv);
+    const int64_t rows_max = ATTUNE_SM90_LENGTH_MAX / attune_max(1, group);
+    int32_t tiles = 0;
+    if (problem->rows > rows_max) {
+        return refuse(reason, "rows", problem->rows, rows_max);
+    }
+    if (problem->keys > ATTUNE_SM90_LENGTH_MAX) {
+        return refuse(reason, "keys", problem->keys, ATTUNE_SM90_LENGTH_MAX);
+    }
+    if (!count_tiles(row, problem, 1, &tiles)) {
+        snprintf(reason, ATTUNE_REASON_MAX, "it has more than %d tiles of %d rows", INT32_MAX / 2, row->tile_rows);
+        return false;
+    }
+    return true;
+}
+
+/* A thread writes two elements at once. */
+static bool accepts_f32_output(const attune_layout *o, char reason[ATTUNE_REASON_MAX]) {
+    for (int axis = AXIS_B; axis <= AXIS_H; axis++) {
+        if (o->shape[axis] > 1 && o->stride[axis] % 2 != 0) {
+            snprintf(reason, ATTUNE_REASON_MAX, "o has an odd stride of %" PRId64 " along axis %d", o->stride[axis],
+                     axis);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool accepts_layouts(const attune_problem *problem, char reason[ATTUNE_REASON_MAX]) {
+    const attune_layout *o = &problem->operand[ATTUNE_OPERAND_O];
+    return attune_cuda_boxes_possible(&problem->operand[ATTUNE_OPERAND_Q], "q", reason) &&
+           attune_cuda_boxes_possible(&problem->operand[ATTUNE_OPERAND_K], "k", reason) &&
+           attune_cuda_boxes_possible(&problem->operand[ATTUNE_OPERAND_V], "v", reason) &&
+           (o->dtype == ATTUNE_DTYPE_F32 ? accepts_f32_output(o, reason) : attune_cuda_boxes_possible(o, "o", reason));
+}
+
+static bool accepts(const struct attune_cuda_device *device, const attune_kernel_row *row,
+                    const attune_problem *problem, char reason[ATTUNE_REASON_MAX]) {
+    (void)device;
+    if (!accepts_sizes(row, problem, reason) || !accepts_layouts(problem, reason)) {
+        return false;
+    }
+    if (!is_general(row) && pack_heads(row, problem) > 1) {
+        snprintf(reason, ATTUNE_REASON_MAX, "%" PRId64 " rows fill its tiles badly; the general row packs heads",
+                 problem->rows);
+        return false;
+    }
+    return true;
+}
+
+/* ---- Plans ---- */
+
+static uint64_t workspace_bytes(const attune_kernel_row *row, const attune_problem *problem) {
+    (void)problem;
+    return has_counter(row) ? sizeof(int32_t) : 0;
+}
+
+static void prepare(struct attune_cuda_plan *plan) {
+    const struct attune_cuda_device *device = plan->device;
+    int32_t tiles = 0;
+    int processors = 1;
+    (void)count_tiles(plan->row, &plan->problem, pack_heads(plan->row, &plan->problem), &tiles);
+    (void)device->api->DeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device->device);
+    plan->blocks = (unsigned)attune_min(tiles, processors);
+    plan->shared_bytes = (unsigned)plan->row->shared_bytes;
+}
+
+/* ---- Parameters ---- */
+
+static void *address(const attune_bindings *bindings, attune_operand which) {
+    return (char *)bindings->operand[which].data + bindings->operand[which].byte_offset;
+}
+
+static attune_sm90_operand operand(const attune_problem *problem, const attune_bindings *bindings,
+                                   attune_operand which) {
+    attune_sm90_operand made = {.data = NULL};
+    if (attune_problem_has(problem, which)) {
+        made.data = address(bindings, which);
+        for (int axis = 0; axis < ATTUNE_RANK_MAX; axis++) {
+            made.stride[axis] = problem->operand[which].stride[axis];
+        }
+    }
+    return made;
+}
+
+static attune_sm90_steps steps(const attune_problem *problem, attune_operand which) {
+    const attune_layout *layout = &problem->operand[which];
+    const attune_sm90_steps made = {
+        .head = layout->stride[AXIS_H] != 0 && layout->shape[AXIS_H] > 1,
+        .batch = layout->stride[AXIS_B] != 0 && layout->shape[AXIS_B] > 1,
+    };
+    return made;
+}
+
+/* Boxes of a panel of columns and some rows. */
+static struct attune_cuda_boxes boxes(const attune_problem *problem, const attune_bindings *bindings,
+                                      attune_operand which, int64_t rows) {
+    const attune_layout *layout = &problem->operand[which];
+    const struct attune_cuda_boxes made = {
+        .dtype = layout->dtype,
+        .rank = 4,
+        .data = address(bindings, which),
+        .extent = {layout->shape[AXIS_D], layout->shape[AXIS_S], layout->shape[AXIS_H], layout->shape[AXIS_B]},
+        .stride = {1, layout->stride[AXIS_S], layout->stride[AXIS_H], layout->stride[AXIS_B]},
+        .box = {ATTUNE_SM90_PANEL, rows, 1, 1},
+    };
+    return made;
+}
+
+/* The same with the heads of a pack next to the columns. */
+static struct attune_cuda_boxes boxes_of_packs(const attune_problem *problem, const attune_bindings *bindings,
+                                               int64_t pack, int64_t places) {
+    const attune_layout *q = &problem->operand[ATTUNE_OPERAND_Q];
+    const struct attune_cuda_boxes made = {
+        .dtype = q->dtype,
+        .rank = 5,
+        .data = address(bindings, ATTUNE_OPERAND_Q),
+        .extent = {q->shape[AXIS_D], pack, q->shape[AXIS_S], q->shape[AXIS_H] / pack, q->shape[AXIS_B]},
+        .stride = {1, q->stride[AXIS_H], q->stride[AXIS_S], pack * q->stride[AXIS_H], q->stride[AXIS_B]},
+        .box = {ATTUNE_SM90_PANEL, pack, places, 1, 1},
+    };
+    return made;
+}
+
+static int64_t common_divisor(int64_t a, int64_t b) {
+    while (b != 0) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static attune_status set_maps(const struct attune_cuda_plan *plan, const attune_bindings *bindings,
+                              attune_sm90_forward_params *params) {
+    const struct attune_cuda_api *api = plan->device->api;
+    const attune_problem *problem = &plan->problem;
+    const attune_kernel_row *row = plan->row;
+    const int64_t keys = problem->page_size > 0 ? params->page_box : row->tile_keys;
+    const struct attune_cuda_boxes q = is_general(row)
+                                           ? boxes_of_packs(problem, bindings, params->pack, params->tile_places)
+                                           : boxes(problem, bindings, ATTUNE_OPERAND_Q, row->tile_rows);
+    const struct attune_cuda_boxes k = boxes(problem, bindings, ATTUNE_OPERAND_K, keys);
+    const struct attune_cuda_boxes v = boxes(problem, bindings, ATTUNE_OPERAND_V, keys);
+    const struct attune_cuda_boxes o = boxes(problem, bindings, ATTUNE_OPERAND_O, ATTUNE_SM90_WARPGROUP_ROWS);
+    attune_status status = attune_cuda_tensormap_encode(api, &q, &params->q);
+    if (status == ATTUNE_OK) {
+        status = attune_cuda_tensormap_encode(api, &k, &params->k);
+    }
+    if (status == ATTUNE_OK) {
+        status = attune_cuda_tensormap_encode(api, &v, &params->v);
+    }
+    if (status == ATTUNE_OK && params->o_is_f32 == 0) {
+        status = attune_cuda_tensormap_encode(api, &o, &params->o);
+    }
+    return status;
+}
+
+/* The kernel multiplies scores by score_factor only where it takes differences to a row's reference, which needs a
+ * factor above 0: sign, zero and softcap are applied before. */
+static void set_score(double scale, double softcap, attune_sm90_forward_params *params) {
+    const double factor = fabs(scale) * (double)ATTUNE_LOG2_E;
+    params->score_change = ATTUNE_SM90_SCORE_AS_IS;
+    params->change_factor = 1.0f;
+    params->score_factor = (float)fmin(factor, FLT_MAX);
+    if (softcap > 0.0) {
+        params->score_change = ATTUNE_SM90_SCORE_TANH;
+        params->change_factor = (float)fmax(-FLT_MAX, fmin(scale / softcap, FLT_MAX));
+        params->score_factor = (float)fmin(softcap * (double)ATTUNE_LOG2_E, FLT_MAX);
+    } else if (factor < (double)FLT_MIN) {
+        params->score_change = ATTUNE_SM90_SCORE_TIMES;
+        params->change_factor = (float)scale;
+        params->score_factor = ATTUNE_LOG2_E;
+    } else if (scale < 0.0) {
+        params->score_change = ATTUNE_SM90_SCORE_TIMES;
+        params->change_factor = -1.0f;
+    }
+}
+
+/* Heads in whole groups, their K and V at most the half of the L2 cache that the rest of a launch leaves them. */
+static int32_t section_heads(const attune_problem *problem, int32_t group) {
+    const int64_t l2_bytes = INT64_C(32) << 20;
+    const int64_t head_bytes =
+        attune_max(1, problem->keys) * (problem->head_dim + problem->head_dim_v) * attune_element_bytes(problem->dtype);
+    int64_t section = group;
+    while (2 * section / group * head_bytes <= l2_bytes && section < problem->heads_q * problem->batch) {
+        section *= 2;
+    }
+    return (int32_t)section;
+}
+
+/* The shift is the host's to know only where lengths are not in device memory. */
+static int32_t right_side(const attune_problem *problem) {
+    const int64_t shift =
+        attune_mask_shift(problem->align == ATTUNE_ALIGN_BOTTOM_RIGHT, problem->diagonal, problem->rows, problem->keys);
+    const int64_t right = problem->window_right < 0 ? ATTUNE_SM90_LENGTH_MAX : shift + problem->window_right;
+    return (int32_t)attune_clamp(right, -ATTUNE_SM90_LENGTH_MAX, ATTUNE_SM90_LENGTH_MAX);
+}
+
+static void set_general(const struct attune_cuda_plan *plan, const attune_bindings *bindings,
+                        attune_sm90_forward_params *params) {
+    const attune_problem *problem = &plan->problem;
+    params->direct_o = operand(problem, bindings, ATTUNE_OPERAND_O);
+    params->cu_seqlens_q = operand(problem, bindings, ATTUNE_OPERAND_CU_SEQLENS_Q);
+    params->cu_seqlens_k = operand(problem, bindings, ATTUNE_OPERAND_CU_SEQLENS_K);
+    params->seqused_q = operand(problem, bindings, ATTUNE_OPERAND_SEQUSED_Q);
+    params->seqused_k = operand(problem, bindings, ATTUNE_OPERAND_SEQUSED_K);
+    params->block_table = operand(problem, bindings, ATTUNE_OPERAND_BLOCK_TABLE);
+    params->batch = (int32_t)problem->batch;
+    params->head_dim_v = (int32_t)problem->head_dim_v;
+    params->o_is_f32 = problem->operand[ATTUNE_OPERAND_O].dtype == ATTUNE_DTYPE_F32;
+    params->pack = (int32_t)pack_heads(plan->row, problem);
+    params->tile_places = plan->row->tile_rows / params->pack;
+    params->page_size = (int32_t)problem->page_size;
+    params->page_box = (int32_t)common_divisor(plan->row->tile_keys, problem->page_size);
+    params->pages = (int32_t)problem->operand[ATTUNE_OPERAND_K].shape[AXIS_B];
+    params->bottom_right = problem->align == ATTUNE_ALIGN_BOTTOM_RIGHT;
+    params->diagonal = problem->diagonal;
+    params->window_left = problem->window_left;
+    params->window_right = problem->window_right;
+}
+
+/* ---- Launching ---- */
+
+static attune_status clear_counter(const struct attune_cuda_plan *plan, CUstream stream,
+                                   const attune_bindings *bindings, attune_sm90_forward_params *params) {
+    if (!has_counter(plan->row)) {
+        return ATTUNE_OK;
+    }
+    char *workspace = (char *)bindings->workspace.data + bindings->workspace.byte_offset;
+    params->tile_counter = (int32_t *)(void *)(workspace + plan->workspace.own.offset);
+    const struct attune_cuda_api *api = plan->device->api;
+    return attune_cuda_check(
+        api, api->MemsetD8Async((CUdeviceptr)(uintptr_t)params->tile_counter, 0, sizeof(int32_t), stream),
+        "cuMemsetD8Async");
+}
+
+static attune_status launch(const struct attune_cuda_plan *plan, CUstream stream, const attune_bindings *bindings) {
+    const attune_problem *problem = &plan->problem;
+    if (plan->blocks == 0) {
+        return ATTUNE_OK;
+    }
+    const int32_t group = (int32_t)(problem->heads_q / problem->heads_kv);
+    attune_sm90_forward_params params = {
+        .lse = operand(problem, bindings, ATTUNE_OPERAND_LSE),
+        .sink = operand(problem, bindings, ATTUNE_OPERAND_SINK),
+        .heads_q = (int32_t)problem->heads_q,
+        .group = group,
+        .rows = (int32_t)problem->rows,
+        .keys = (int32_t)problem->keys,
+        .right = right_side(problem),
+        .row_tiles = (int32_t)attune_ceil_div(problem->rows, plan->row->tile_rows),
+        .section = section_heads(problem, group),
+        .q_step = steps(problem, ATTUNE_OPERAND_Q),
+        .k_step = steps(problem, ATTUNE_OPERAND_K),
+        .v_step = steps(problem, ATTUNE_OPERAND_V),
+        .o_step = steps(problem, ATTUNE_OPERAND_O),
+    };
+    (void)count_tiles(plan->row, problem, 1, &params.tiles);
+    set_score(bindings->scale, problem->softcap, &params);
+    if (is_general(plan->row)) {
+        set_general(plan, bindings, &params);
+    }
+    attune_status status = set_maps(plan, bindings, &params);
+    if (status == ATTUNE_OK) {
+        status = clear_counter(plan, stream, bindings, &params);
+    }
+    return status == ATTUNE_OK ? attune_cuda_launch(plan, stream, &params) : status;
+}
+
+const struct attune_cuda_family attune_cuda_hopper_forward = {
+    .accepts = accepts, .workspace_bytes = workspace_bytes, .prepare = prepare, .launch = launch};

@@ -1,0 +1,467 @@
+/*
+ * The Hopper forward: the copy engine loads, warpgroups multiply, and one warpgroup's softmax lies under the products
+ * of the others.
+ *
+ * A launch is as many work-groups as the device has processors; each goes from tile to tile of 64 rows for every
+ * consumer warpgroup. Warpgroup 0 is the producer. The others have S, P and O in registers and pass through the key
+ * tiles downwards, in each step S of one key tile and O += P V of the one before. Where there are two Q buffers the
+ * pipeline runs on from tile to tile: the first S of the next one is computed beside the last P V of this one.
+ *
+ * Compiled once per row of kernels.def; see row.h. docs/notes/hopper-forward.md says what was tried and measured.
+ * Source: Shah et al., FlashAttention-3 (arXiv 2407.08608), algorithms 1 and 2.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "backends/cuda/sm90/load.h"
+#include "backends/cuda/sm90/mma.h"
+#include "backends/cuda/sm90/store.h"
+
+namespace {
+
+constexpr bool RUNS_ON = Q_BUFFERS == 2; /* from tile to tile */
+
+/* Named barriers: 0 is __syncthreads; then the turns, then one for each warpgroup alone. */
+constexpr int TURN = 1;
+constexpr int ALONE = 8;
+
+struct consumer {
+    const attune_sm90_forward_params &p;
+    const int index;  /* of the warpgroup among the consumers */
+    const int thread; /* in the warpgroup */
+    const int lane;
+
+    ring<Q_BUFFERS> q;
+    ring<STAGES> k, v;
+    int stored_slot = -1; /* of the tile whose O may still be leaving */
+
+    float scores[SCORES];
+    uint32_t weights[WEIGHTS];
+    float output[OUTPUTS];
+    row_pair rows;
+
+    /* The tile in hand: its slot, and the key tiles that are there, that some row of this warpgroup sees, and that
+     * all of its rows see. */
+    int slot;
+    int seen_begin, seen_end;
+    int clear_begin, clear_end;
+
+    INLINE explicit consumer(const attune_sm90_forward_params &params, int warpgroup)
+        : p(params), index(warpgroup), thread(threadIdx.x % WARPGROUP), lane(threadIdx.x % LANES) {
+    }
+
+    /* ---- Waiting and releasing ---- */
+
+    INLINE void wait_k() {
+        mbarrier_wait(barrier_address(K_FULL, k.buffer()), k.parity());
+    }
+
+    INLINE void wait_v() {
+        mbarrier_wait(barrier_address(V_FULL, v.buffer()), v.parity());
+    }
+
+    INLINE void release_k() {
+        if (lane == 0) {
+            mbarrier_arrive(barrier_address(K_EMPTY, k.buffer()));
+        }
+        k.count++;
+    }
+
+    INLINE void release_v() {
+        if (lane == 0) {
+            mbarrier_arrive(barrier_address(V_EMPTY, v.buffer()));
+        }
+        v.count++;
+    }
+
+    INLINE void release_q() {
+        if (stored_slot >= 0 && thread == 0) {
+            store_wait_read();
+            mbarrier_arrive(barrier_address(Q_EMPTY, stored_slot % Q_BUFFERS));
+        }
+        stored_slot = -1;
+    }
+
+    /* The warpgroups issue their products in turn. */
+    INLINE void take_turn() {
+        named_barrier_sync(TURN + index, 2 * WARPGROUP);
+    }
+
+    INLINE void pass_turn() {
+        named_barrier_arrive(TURN + (index + 1) % CONSUMERS, 2 * WARPGROUP);
+    }
+
+    /* ---- Tiles ---- */
+
+    INLINE int first_row(const tile &at) const {
+        return at.row + index * WARPGROUP_ROWS;
+    }
+
+    INLINE int row_of_thread(const tile &at) const {
+        return first_row(at) + thread / LANES * 16 + lane / 4;
+    }
+
+    INLINE uint32_t q_rows(int of_slot) const {
+        return shared_address(of_slot % Q_BUFFERS * Q_BYTES + index * WARPGROUP_ROWS * PANEL_BYTES);
+    }
+
+    /* Waits for the next tile. False: there is none. */
+    INLINE bool next_tile(int *out_slot) {
+        *out_slot = q.count % TILE_SLOTS;
+        mbarrier_wait(barrier_address(Q_FULL, q.buffer()), q.parity());
+        q.count++;
+        if (tile_in_slot(*out_slot).row == NO_TILE) {
+            return false;
+        }
+        if constexpr (GENERAL) {
+            clear_missing_rows(*out_slot);
+        }
+        return true;
+    }
+
+    /* Zeroes the Q rows that the sequence does not own, so that nothing there, NaN least of all, has a say in whether
+     * a warp moves its references. */
+    INLINE void clear_missing_rows(int of_slot) {
+        const tile &at = tile_in_slot(of_slot);
+        const int present = max(0, at.rows_end - first_row(at));
+        if (present >= WARPGROUP_ROWS) {
+            return;
+        }
+        unsigned char *rows_of_q = shared + of_slot % Q_BUFFERS * Q_BYTES + index * WARPGROUP_ROWS * PANEL_BYTES;
+        for (int panel = 0; panel < PANELS; panel++) {
+            clear_rows(rows_of_q + panel * TILE_ROWS * PANEL_BYTES, present, WARPGROUP_ROWS);
+        }
+        async_proxy_fence();
+        named_barrier_sync(ALONE + index, WARPGROUP);
+    }
+
+    INLINE void clear_rows(unsigned char *panel, int begin, int end) {
+        uint4 *chunks = reinterpret_cast<uint4 *>(panel);
+        constexpr int chunks_of_row = PANEL_BYTES / sizeof(uint4);
+        for (int i = begin * chunks_of_row + thread; i < end * chunks_of_row; i += WARPGROUP) {
+            chunks[i] = make_uint4(0, 0, 0, 0);
+        }
+    }
+
+    /* A warpgroup without a row in the sequence goes through one key tile, to no effect. */
+    INLINE void find_seen(int of_slot, int *out_begin, int *out_end) const {
+        const tile &at = tile_in_slot(of_slot);
+        const int first = first_row(at);
+        const int last = min(rows_end_of(p, at), first + WARPGROUP_ROWS) - 1;
+        const int begin = key_tiles_begin_of(at);
+        const int end = at.key_tiles_end;
+        const int keys = last < first ? 0 : keys_end(p, at, place_of_row(p, last));
+        *out_end = min(end, max(begin + 1, ceil_div(keys, TILE_KEYS)));
+        *out_begin = GENERAL ? max(begin, min(*out_end - 1, keys_begin(at, place_of_row(p, first)) / TILE_KEYS)) : 0;
+    }
+
+    INLINE void find_clear() {
+        const tile &at = tile_in_slot(slot);
+        const int first = first_row(at);
+        clear_end = max(0, keys_end(p, at, place_of_row(p, first))) / TILE_KEYS;
+        if constexpr (GENERAL) {
+            const int last = place_of_row(p, first + WARPGROUP_ROWS - 1);
+            clear_begin = ceil_div(keys_begin(at, last), TILE_KEYS);
+        }
+    }
+
+    /* ---- Scores ---- */
+
+    INLINE void issue_scores(int of_slot) {
+        const uint64_t q_tile = matrix_descriptor(q_rows(of_slot), 16);
+        const uint64_t k_tile = matrix_descriptor(shared_address(K_OFFSET) + k.buffer() * K_BYTES, 16);
+        mma_fence();
+#pragma unroll
+        for (int step = 0; step < HEAD_DIM / 16; step++) {
+            product<TILE_KEYS>::from_shared(scores, q_tile + column_step(step, TILE_ROWS),
+                                            k_tile + column_step(step, TILE_KEYS), step > 0);
+        }
+        mma_commit();
+    }
+
+    INLINE void hide(int of_slot, int key_tile) {
+        const tile &at = tile_in_slot(of_slot);
+        const int base = key_tile * TILE_KEYS + lane % 4 * 2;
+        const int upper = row_of_thread(at);
+        const int place[2] = {place_of_row(p, upper), place_of_row(p, upper + 8)};
+        const int first[2] = {keys_begin(at, place[0]) - base, keys_begin(at, place[1]) - base};
+        const int last[2] = {keys_end(p, at, place[0]) - 1 - base, keys_end(p, at, place[1]) - 1 - base};
+        hide_scores(scores, first, last);
+    }
+
+    /* Softmax of a tile's first S, which starts the rows. */
+    INLINE void start_softmax() {
+        change_scores(p, scores);
+        if (seen_end > clear_end || (GENERAL && seen_end - 1 < clear_begin)) {
+            hide(slot, seen_end - 1);
+        }
+        start_rows(&rows);
+        softmax_by_maximum(scores, p.score_factor, &rows, weights);
+        rows.credit = CREDIT_START;
+        pin(weights);
+    }
+
+    /* ---- Output ---- */
+
+    INLINE void issue_output() {
+        const uint64_t v_tile =
+            matrix_descriptor(shared_address(V_OFFSET) + v.buffer() * V_BYTES, TILE_KEYS * PANEL_BYTES);
+        mma_fence();
+#pragma unroll
+        for (int step = 0; step < TILE_KEYS / 16; step++) {
+            product<HEAD_DIM_V>::from_registers(output, weights + 4 * step,
+                                                v_tile + descriptor_step(step * 16 * PANEL_BYTES));
+        }
+        mma_commit();
+    }
+
+    INLINE void scale_output(const float (&factor)[2]) {
+#pragma unroll
+        for (int i = 0; i < OUTPUTS; i++) {
+            output[i] *= factor[row_of_score(i)];
+        }
+        pin(output);
+    }
+
+    /* Zeroes the V rows past the last key: there lies the next sequence, or a page's unused end, and 0 * NaN is NaN.
+     * Each warpgroup does so for itself, with the same zeros. */
+    INLINE void clear_tail() {
+        const tile &at = tile_in_slot(slot);
+        const int first = at.keys - (seen_end - 1) * TILE_KEYS;
+        if (first >= TILE_KEYS) {
+            return;
+        }
+        wait_v();
+        unsigned char *to = shared + V_OFFSET + v.buffer() * V_BYTES;
+        for (int panel = 0; panel < PANELS_V; panel++) {
+            clear_rows(to + panel * TILE_KEYS * PANEL_BYTES, max(0, first), TILE_KEYS);
+        }
+        async_proxy_fence();
+        named_barrier_sync(ALONE + index, WARPGROUP);
+    }
+
+    /* O overwrites this warpgroup's own rows of Q, which the last S has read, unless it goes straight to memory. */
+    INLINE void finish_tile() {
+        const tile &at = tile_in_slot(slot);
+        const int upper = row_of_thread(at);
+        const output_row row[2] = {find_output_row(p, at, upper), find_output_row(p, at, upper + 8)};
+        float factor[2];
+#pragma unroll
+        for (int which = 0; which < 2; which++) {
+            const finished_row finished = finish_row(p, rows.reference[which], rows.sum[which], row[which].head);
+            factor[which] = finished.factor;
+            store_lse(p, at, row[which], finished.lse);
+        }
+        scale_output(factor);
+        const bool all_rows_exist = first_row(at) + WARPGROUP_ROWS <= rows_end_of(p, at);
+        if (GENERAL && (p.pack > 1 || p.o_is_f32 != 0 || !all_rows_exist)) {
+            for (int which = 0; which < 2; which++) {
+                if (row[which].exists) {
+                    store_output_row(p, at, row[which], which, output);
+                }
+            }
+            named_barrier_sync(ALONE + index, WARPGROUP); /* all are past their last look at the tile */
+        } else {
+            store_by_copy_engine(at);
+        }
+        stored_slot = slot;
+        if (!RUNS_ON) {
+            release_q(); /* with two buffers the wait for the store is put off by a step */
+        }
+    }
+
+    INLINE void store_by_copy_engine(const tile &at) {
+        named_barrier_sync(ALONE + index, WARPGROUP); /* all four warps are past their last read of Q */
+        stage_output(q_rows(slot), thread, output);
+        async_proxy_fence();
+        named_barrier_sync(ALONE + index, WARPGROUP);
+        if (thread == 0) {
+            const int row = first_row(at);
+            if (row < rows_end_of(p, at)) {
+                for (int panel = 0; panel < PANELS_V; panel++) {
+                    store_box(p.o, q_rows(slot) + panel * TILE_ROWS * PANEL_BYTES, panel * PANEL,
+                              (GENERAL ? at.row_begin : 0) + row, at.head, at.batch * p.o_step.batch);
+                }
+            }
+            store_commit();
+        }
+    }
+
+    /* ---- Steps ---- */
+
+    /* S of one key tile and O += P V of the one before in one turn, both waited for: the softmax that follows lies
+     * under the products of the other warpgroups. */
+    INLINE void multiply(int scores_slot) {
+        wait_k();
+        take_turn();
+        issue_scores(scores_slot);
+        wait_v();
+        issue_output();
+        pass_turn();
+        mma_wait();
+        pin(scores);
+        pin(output);
+        release_k();
+        release_v();
+    }
+
+    INLINE void step_hidden(int key_tile) {
+        multiply(slot);
+        change_scores(p, scores);
+        hide(slot, key_tile);
+        if (softmax_by_maximum(scores, p.score_factor, &rows, weights)) {
+            scale_output(rows.factor);
+        }
+        pin(weights);
+        release_q();
+    }
+
+    INLINE void step_clear() {
+        multiply(slot);
+        change_scores(p, scores);
+        if (softmax_by_sum(scores, p.score_factor, &rows, weights)) {
+            scale_output(rows.factor);
+        }
+        pin(weights);
+        release_q();
+    }
+
+    INLINE void pass_key_tile() {
+        wait_k();
+        release_k();
+        wait_v();
+        release_v();
+    }
+
+    /* A tile that starts on its own: its first S is exposed. skipped: key tiles at its end that no row here sees; as
+     * many turns are taken as the others have steps, the last one for the first S. */
+    INLINE void start_tile(int skipped) {
+        for (int i = 0; i < skipped; i++) {
+            pass_key_tile();
+            take_turn();
+            if (i < skipped - 1) {
+                pass_turn();
+            }
+        }
+        wait_k();
+        issue_scores(slot);
+        if (skipped > 0) {
+            pass_turn();
+        }
+        mma_wait();
+        pin(scores);
+        release_k();
+    }
+
+    INLINE void run_steps() {
+        int key_tile = seen_end - 2;
+        for (; key_tile >= max(seen_begin, clear_end); key_tile--) {
+            step_hidden(key_tile);
+        }
+        for (; key_tile >= (GENERAL ? max(seen_begin, clear_begin) : 0); key_tile--) {
+            step_clear();
+        }
+        if constexpr (GENERAL) {
+            for (; key_tile >= seen_begin; key_tile--) {
+                step_hidden(key_tile);
+            }
+        }
+        release_q();
+    }
+
+    /* The last O += P V of a tile that the next one does not start beside. unseen: key tiles at its beginning that no
+     * row here sees. */
+    INLINE void end_tile(bool takes_turn, int unseen) {
+        wait_v();
+        if (takes_turn) {
+            take_turn();
+        }
+        issue_output();
+        if (takes_turn) {
+            pass_turn();
+        }
+        mma_wait();
+        pin(output);
+        release_v();
+        for (int i = 0; i < unseen; i++) {
+            pass_key_tile();
+            take_turn();
+            pass_turn();
+        }
+    }
+
+    INLINE void run() {
+        if (index == CONSUMERS - 1) {
+            pass_turn(); /* the turn starts at warpgroup 0 */
+        }
+        int next_slot = 0;
+        int next_begin = 0;
+        int next_end = 0;
+        bool more = next_tile(&next_slot);
+        if (more) {
+            find_seen(next_slot, &next_begin, &next_end);
+        }
+        bool started = false; /* the first S of the next tile is there */
+        while (more) {
+            slot = next_slot;
+            seen_begin = next_begin;
+            seen_end = next_end;
+            find_clear();
+            if (!started) {
+                start_tile(tile_in_slot(slot).key_tiles_end - seen_end);
+            }
+            start_softmax();
+            if constexpr (GENERAL) {
+                clear_tail();
+            }
+#pragma unroll
+            for (int i = 0; i < OUTPUTS; i++) {
+                output[i] = 0.0f;
+            }
+            run_steps();
+            const int unseen = GENERAL ? seen_begin - tile_in_slot(slot).key_tiles_begin : 0;
+            started = false;
+            if (RUNS_ON) {
+                more = next_tile(&next_slot);
+                if (more) {
+                    find_seen(next_slot, &next_begin, &next_end);
+                    started = unseen == 0 && next_end == tile_in_slot(next_slot).key_tiles_end;
+                }
+            }
+            if (started) {
+                multiply(next_slot);
+            } else {
+                end_tile(RUNS_ON && more, unseen);
+            }
+            finish_tile();
+            if (!RUNS_ON) {
+                more = next_tile(&next_slot);
+                if (more) {
+                    find_seen(next_slot, &next_begin, &next_end);
+                }
+            }
+        }
+        if (thread == 0) {
+            store_wait();
+        }
+    }
+};
+
+} // namespace
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    ATTUNE_SYMBOL(const __grid_constant__ attune_sm90_forward_params p) {
+    const int warpgroup = __shfl_sync(ALL_LANES, threadIdx.x / WARPGROUP, 0);
+    if (threadIdx.x == 0) {
+        barriers_init();
+    }
+    __syncthreads();
+    if (warpgroup == 0) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGISTERS));
+        if (threadIdx.x < (GENERAL ? LANES : 1)) {
+            producer(p).run();
+        }
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(CONSUMER_REGISTERS));
+        consumer(p, warpgroup - 1).run();
+    }
+}

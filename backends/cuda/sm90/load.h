@@ -1,0 +1,222 @@
+/*
+ * The producer: one warp of the first warpgroup, of which one thread runs the copy engine.
+ *
+ * Source: PTX ISA 9.0, "cp.async.bulk.tensor". What lies outside of a tensor is written as zeros, and counts as bytes.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef ATTUNE_CUDA_SM90_LOAD_H
+#define ATTUNE_CUDA_SM90_LOAD_H
+
+#include "backends/cuda/sm90/schedule.h"
+
+namespace {
+
+/* ---- The copy engine ---- */
+
+INLINE void copy_box(uint32_t to, const CUtensorMap &map, uint32_t barrier, int column, int row, int head, int batch,
+                     uint64_t cache_policy) {
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint"
+                 " [%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(to),
+                 "l"(&map), "r"(barrier), "r"(column), "r"(row), "r"(head), "r"(batch), "l"(cache_policy)
+                 : "memory");
+}
+
+/* All members of a pack of heads. */
+INLINE void copy_pack(uint32_t to, const CUtensorMap &map, uint32_t barrier, int column, int row, int head, int batch,
+                      uint64_t cache_policy) {
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint"
+                 " [%0], [%1, {%3, %4, %5, %6, %7}], [%2], %8;" ::"r"(to),
+                 "l"(&map), "r"(barrier), "r"(column), "r"(0), "r"(row), "r"(head), "r"(batch), "l"(cache_policy)
+                 : "memory");
+}
+
+/* ---- The producer ---- */
+
+/* All threads that run it, one or the lanes of a warp, wait alike; the first of them acts. */
+struct producer {
+    const attune_sm90_forward_params &p;
+    const bool leads;
+    uint64_t read_again, read_once;
+    ring<Q_BUFFERS> q;
+    ring<STAGES> k, v;
+    tile_search search;
+
+    INLINE explicit producer(const attune_sm90_forward_params &params)
+        : p(params), leads(!GENERAL || threadIdx.x % LANES == 0) {
+        asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(read_again));
+        asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(read_once));
+    }
+
+    /* ---- Tiles ---- */
+
+    INLINE void find_tile(int number, int slot) {
+        if constexpr (GENERAL) {
+            __syncwarp(); /* all lanes are past their last look at the slot */
+            search.find(p, number, &tile_in_slot(slot));
+            __syncwarp();
+        } else {
+            set_numbered_tile(p, number, &tile_in_slot(slot));
+        }
+    }
+
+    /* The first tiles are dealt out; where tiles differ in length, the others go to who is free. */
+    INLINE int next_number(int number) {
+        if constexpr (FULL) {
+            return number + gridDim.x;
+        }
+        int fetched = 0;
+        if (leads) {
+            fetched = atomicAdd(p.tile_counter, 1);
+        }
+        if constexpr (GENERAL) {
+            fetched = __shfl_sync(ALL_LANES, fetched, 0);
+        }
+        return gridDim.x + fetched;
+    }
+
+    /* ---- Q ---- */
+
+    INLINE void wait_q() {
+        mbarrier_wait(barrier_address(Q_EMPTY, q.buffer()), q.parity() ^ 1);
+    }
+
+    /* Q of the tile in a slot. The barrier releases the slot to the consumers, too, and without a tile that alone. */
+    INLINE void load_q(int slot) {
+        const tile &at = tile_in_slot(slot);
+        const uint32_t full = barrier_address(Q_FULL, q.buffer());
+        const uint32_t to = shared_address(q.buffer() * Q_BYTES);
+        q.count++;
+        if (!leads) {
+            return;
+        }
+        if (at.row == NO_TILE) {
+            mbarrier_arrive(full);
+            return;
+        }
+        const int head = at.head * p.q_step.head;
+        const int batch = at.batch * p.q_step.batch;
+        mbarrier_expect(full, GENERAL ? PANELS * p.tile_places * p.pack * PANEL_BYTES : Q_BYTES);
+        for (int panel = 0; panel < PANELS; panel++) {
+            const uint32_t panel_to = to + panel * TILE_ROWS * PANEL_BYTES;
+            if constexpr (GENERAL) {
+                copy_pack(panel_to, p.q, full, panel * PANEL, at.row_begin + at.row / p.pack, head, batch, read_once);
+            } else {
+                copy_box(panel_to, p.q, full, panel * PANEL, at.row, head, batch, read_once);
+            }
+        }
+    }
+
+    /* ---- K and V ---- */
+
+    /* From pages. What an entry names is not read where no row sees a key of it: the page after the last one is zeros.
+     */
+    INLINE void copy_pages(uint32_t to, const CUtensorMap &map, uint32_t barrier, int panels, int first_key,
+                           const tile &at, int head) {
+        const int32_t *table = static_cast<const int32_t *>(p.block_table.data) + at.batch * p.block_table.stride[0];
+        for (int box = 0; box < TILE_KEYS; box += p.page_box) {
+            const int key = first_key + box;
+            const bool is_seen = key + p.page_box > at.keys_begin && key < at.keys_end;
+            const int page = is_seen ? table[key / p.page_size * p.block_table.stride[1]] : p.pages;
+            for (int panel = 0; panel < panels; panel++) {
+                copy_box(to + (panel * TILE_KEYS + box) * PANEL_BYTES, map, barrier, panel * PANEL, key % p.page_size,
+                         head, page, read_again);
+            }
+        }
+    }
+
+    INLINE void copy_keys(uint32_t to, const CUtensorMap &map, uint32_t barrier, int panels, int first_key,
+                          const tile &at, attune_sm90_steps step) {
+        const int head = at.kv_head * step.head;
+        if (GENERAL && p.page_size != 0) {
+            copy_pages(to, map, barrier, panels, first_key, at, head);
+            return;
+        }
+        const int row = (GENERAL ? at.key_begin : 0) + first_key;
+        for (int panel = 0; panel < panels; panel++) {
+            copy_box(to + panel * TILE_KEYS * PANEL_BYTES, map, barrier, panel * PANEL, row, head,
+                     at.batch * step.batch, read_again);
+        }
+    }
+
+    INLINE void load_k(const tile &at, int key_tile) {
+        const int buffer = k.buffer();
+        const uint32_t full = barrier_address(K_FULL, buffer);
+        mbarrier_wait(barrier_address(K_EMPTY, buffer), k.parity() ^ 1);
+        k.count++;
+        if (leads) {
+            mbarrier_expect(full, K_BYTES);
+            copy_keys(shared_address(K_OFFSET) + buffer * K_BYTES, p.k, full, PANELS, key_tile * TILE_KEYS, at,
+                      p.k_step);
+        }
+    }
+
+    INLINE void load_v(const tile &at, int key_tile) {
+        const int buffer = v.buffer();
+        const uint32_t full = barrier_address(V_FULL, buffer);
+        mbarrier_wait(barrier_address(V_EMPTY, buffer), v.parity() ^ 1);
+        v.count++;
+        if (leads) {
+            mbarrier_expect(full, V_BYTES);
+            copy_keys(shared_address(V_OFFSET) + buffer * V_BYTES, p.v, full, PANELS_V, key_tile * TILE_KEYS, at,
+                      p.v_step);
+        }
+    }
+
+    /* ---- The order ---- */
+
+    /* K one tile ahead of V, from the last key tile down: the diagonal comes first, where there is one. With two Q
+     * buffers the next tile's Q follows as soon as its buffer can be free, when the consumers are a step into this
+     * tile. */
+    INLINE void load_tile(int slot, int next_number) {
+        const tile &at = tile_in_slot(slot);
+        const int begin = key_tiles_begin_of(at);
+        const int last = at.key_tiles_end - 1;
+        load_k(at, last);
+        if (Q_BUFFERS == 1) {
+            wait_q();
+            load_q(slot);
+        }
+        for (int key_tile = last; key_tile >= begin; key_tile--) {
+            if (key_tile > begin) {
+                load_k(at, key_tile - 1);
+            }
+            load_v(at, key_tile);
+            if (Q_BUFFERS == 2 && key_tile == min(begin + 1, last)) {
+                start_tile(slot ^ 1, next_number);
+            }
+        }
+    }
+
+    INLINE void start_tile(int slot, int number) {
+        wait_q();
+        find_tile(number, slot);
+        load_q(slot);
+    }
+
+    INLINE void run() {
+        int number = blockIdx.x;
+        int slot = 0;
+        if (Q_BUFFERS == 2) {
+            start_tile(slot, number);
+        } else {
+            find_tile(number, slot);
+        }
+        while (tile_in_slot(slot).row != NO_TILE) {
+            number = next_number(number);
+            load_tile(slot, number);
+            slot ^= 1;
+            if (Q_BUFFERS == 1) {
+                find_tile(number, slot);
+            }
+        }
+        if (Q_BUFFERS == 1) {
+            wait_q();
+            load_q(slot);
+        }
+    }
+};
+
+} // namespace
+
+#endif

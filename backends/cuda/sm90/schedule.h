@@ -1,0 +1,186 @@
+/*
+ * Which tile of rows a work-group takes next, and the keys that it sees. The producer asks; consumers find the answer
+ * beside the tile's Q in shared memory.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef ATTUNE_CUDA_SM90_SCHEDULE_H
+#define ATTUNE_CUDA_SM90_SCHEDULE_H
+
+#include "backends/cuda/sm90/barrier.h"
+#include "core/portable/mask.h"
+
+namespace {
+
+/* A tile. The full and the causal kernel have the second half in their parameters, or as constants. */
+struct tile {
+    int row;         /* the first, in its sequence; NO_TILE: there is none left */
+    int head, batch; /* head: of q, or of packs of heads */
+    int kv_head;
+    int key_tiles_end; /* the key tiles that some row sees; one at least */
+
+    int key_tiles_begin;
+    int keys_begin, keys_end; /* the keys that some row sees */
+    int rows_end;             /* of the sequence or the tile, whichever is less; rows count pack times */
+    int keys;                 /* of the sequence */
+    int left;                 /* row i sees the keys i + left to i + right */
+    int right;
+    int row_begin, key_begin; /* of the sequence along axis s */
+};
+
+constexpr int NO_TILE = -1;
+
+/* The tile in hand and the next one: a Q buffer's, where there are two. */
+constexpr int TILE_SLOTS = 2;
+constexpr int TILES_OFFSET = (BARRIERS_END + 15) / 16 * 16;
+static_assert(TILES_OFFSET + TILE_SLOTS * sizeof(tile) <= SHARED_BYTES, "control area");
+
+INLINE tile &tile_in_slot(int slot) {
+    return reinterpret_cast<tile *>(shared + TILES_OFFSET)[slot];
+}
+
+INLINE int ceil_div(int value, int divisor) {
+    return (value + divisor - 1) / divisor;
+}
+
+/* ---- What a consumer knows of its tile ---- */
+
+INLINE int rows_end_of(const attune_sm90_forward_params &p, const tile &at) {
+    return GENERAL ? at.rows_end : p.rows;
+}
+
+INLINE int keys_of(const attune_sm90_forward_params &p, const tile &at) {
+    return GENERAL ? at.keys : p.keys;
+}
+
+INLINE int right_of(const attune_sm90_forward_params &p, const tile &at) {
+    return GENERAL ? at.right : p.right;
+}
+
+INLINE int key_tiles_begin_of(const tile &at) {
+    return GENERAL ? at.key_tiles_begin : 0;
+}
+
+/* The row of the sequence that a tile's row is. */
+INLINE int place_of_row(const attune_sm90_forward_params &p, int row) {
+    return GENERAL ? row / p.pack : row;
+}
+
+/* The keys that the row at a place sees: begin to end - 1. */
+INLINE int keys_end(const attune_sm90_forward_params &p, const tile &at, int place) {
+    return FULL ? keys_of(p, at) : min(keys_of(p, at), place + right_of(p, at) + 1);
+}
+
+INLINE int keys_begin(const tile &at, int place) {
+    return GENERAL ? max(0, place + at.left) : 0;
+}
+
+/* ---- The full and the causal kernel: tiles are numbered ---- */
+
+INLINE void set_numbered_tile(const attune_sm90_forward_params &p, int number, tile *out_tile) {
+    if (number >= p.tiles) {
+        out_tile->row = NO_TILE;
+        return;
+    }
+    int row_tile;
+    int head; /* of all batches */
+    if (FULL) {
+        row_tile = number % p.row_tiles;
+        head = number / p.row_tiles;
+    } else { /* the longest first, in a section of heads whose K and V stay in the L2 cache */
+        const int heads = p.tiles / p.row_tiles;
+        const int section = number / (p.section * p.row_tiles);
+        const int in_section = number - section * p.section * p.row_tiles;
+        const int size = min(p.section, heads - section * p.section);
+        row_tile = p.row_tiles - 1 - in_section / size;
+        head = section * p.section + in_section % size;
+    }
+    out_tile->row = row_tile * TILE_ROWS;
+    out_tile->head = head % p.heads_q;
+    out_tile->batch = head / p.heads_q;
+    out_tile->kv_head = out_tile->head / p.group;
+    const int last_row = min(p.rows, (row_tile + 1) * TILE_ROWS) - 1;
+    out_tile->key_tiles_end = max(1, ceil_div(keys_end(p, *out_tile, last_row), TILE_KEYS));
+}
+
+/* ---- The general kernel: tiles are counted through the sequences' lengths ---- */
+
+INLINE int length_at(const attune_sm90_operand &lengths, int index, int absent) {
+    return lengths.data == nullptr ? absent : static_cast<const int32_t *>(lengths.data)[index * lengths.stride[0]];
+}
+
+/* The end of a window, that 32 bits hold it. What is further away than any key is as good as open. */
+INLINE int clamp_side(attune_i64 side) {
+    return static_cast<int>(attune_clamp(side, -ATTUNE_SM90_LENGTH_MAX, ATTUNE_SM90_LENGTH_MAX));
+}
+
+/* Where a work-group's producer has got to. All lanes of a warp take part. */
+struct tile_search {
+    int batch = 0;        /* the first of LANES sequences that are looked at */
+    int tiles_before = 0; /* of the sequences before it */
+
+    static INLINE int rows_at(const attune_sm90_forward_params &p, int batch) {
+        if (batch >= p.batch) {
+            return 0;
+        }
+        const int begin = length_at(p.cu_seqlens_q, batch, 0);
+        const int rows = length_at(p.cu_seqlens_q, batch + 1, p.rows) - begin;
+        return length_at(p.seqused_q, batch, rows);
+    }
+
+    static INLINE void set_sequence(const attune_sm90_forward_params &p, tile *at) {
+        const int rows = rows_at(p, at->batch);
+        at->row_begin = length_at(p.cu_seqlens_q, at->batch, 0);
+        at->key_begin = length_at(p.cu_seqlens_k, at->batch, 0);
+        at->keys = length_at(p.cu_seqlens_k, at->batch + 1, p.keys) - at->key_begin;
+        at->keys = length_at(p.seqused_k, at->batch, at->keys);
+        at->rows_end = min(rows * p.pack, at->row + p.tile_places * p.pack);
+        const attune_i64 shift = attune_mask_shift(p.bottom_right != 0, p.diagonal, rows, at->keys);
+        at->left = p.window_left < 0 ? -ATTUNE_SM90_LENGTH_MAX : clamp_side(shift - p.window_left);
+        at->right = p.window_right < 0 ? ATTUNE_SM90_LENGTH_MAX : clamp_side(shift + p.window_right);
+    }
+
+    static INLINE void set_keys(const attune_sm90_forward_params &p, tile *at) {
+        const int first = at->row / p.pack;
+        const int last = (at->rows_end - 1) / p.pack;
+        at->keys_begin = keys_begin(*at, first);
+        at->keys_end = keys_end(p, *at, last);
+        at->key_tiles_end = max(1, ceil_div(at->keys_end, TILE_KEYS));
+        at->key_tiles_begin = min(at->keys_begin / TILE_KEYS, at->key_tiles_end - 1);
+    }
+
+    /* The numbered tile, numbers rising from call to call: by sequence, in each the last rows of all heads first. */
+    INLINE void find(const attune_sm90_forward_params &p, int number, tile *out_tile) {
+        const int lane = threadIdx.x % LANES;
+        const int heads = p.heads_q / p.pack;
+        for (; batch < p.batch; batch += LANES) {
+            const int row_tiles = ceil_div(rows_at(p, batch + lane), p.tile_places);
+            int through = row_tiles * heads; /* of the sequences up to this lane's */
+            for (int step = 1; step < LANES; step *= 2) {
+                const int below = __shfl_up_sync(ALL_LANES, through, step);
+                through += lane >= step ? below : 0;
+            }
+            const unsigned past = __ballot_sync(ALL_LANES, tiles_before + through > number);
+            if (past != 0) {
+                if (lane == __ffs(past) - 1) {
+                    const int from_end = tiles_before + through - 1 - number;
+                    out_tile->batch = batch + lane;
+                    out_tile->head = heads - 1 - from_end % heads;
+                    out_tile->kv_head = out_tile->head * p.pack / p.group;
+                    out_tile->row = from_end / heads * p.tile_places * p.pack;
+                    set_sequence(p, out_tile);
+                    set_keys(p, out_tile);
+                }
+                return;
+            }
+            tiles_before += __shfl_sync(ALL_LANES, through, LANES - 1);
+        }
+        if (lane == 0) {
+            out_tile->row = NO_TILE;
+        }
+    }
+};
+
+} // namespace
+
+#endif

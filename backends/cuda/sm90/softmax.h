@@ -1,0 +1,209 @@
+/*
+ * Online softmax on a warpgroup's tile of scores, which core/portable/softmax.h defines for one score.
+ *
+ * References and maxima are kept in units of log2: a score s counts as s * factor, factor being |scale| * log2(e). A
+ * row's reference is what its scores are taken relative to. It is a lower bound of the row's maximum, not the maximum
+ * itself: as long as no weight gets too large it stays, and O need not be rescaled. O / sum does not depend on it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef ATTUNE_CUDA_SM90_SOFTMAX_H
+#define ATTUNE_CUDA_SM90_SOFTMAX_H
+
+#include "backends/cuda/sm90/row.h"
+#include "core/portable/softmax.h"
+
+namespace {
+
+constexpr int SCORES = TILE_KEYS / 2;  /* of a thread, of its two rows by turns of two */
+constexpr int WEIGHTS = TILE_KEYS / 4; /* the same as pairs of elements */
+
+INLINE constexpr int row_of_score(int i) {
+    return i / 2 % 2;
+}
+
+/* The two rows of a thread. */
+struct row_pair {
+    float reference[2]; /* -inf: no key seen yet */
+    float sum[2];       /* of this thread's weights */
+    float factor[2];    /* by which a move of the reference multiplies O */
+    int credit;         /* above 0: the next step may go by sum. The same in all lanes of a warp */
+};
+
+/* Flushes subnormal results; an error of 2 ulp (PTX ISA 9.0, "ex2"). */
+INLINE float exp2_fast(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+INLINE uint32_t pack_elements(float low, float high) {
+    uint32_t packed;
+    asm("cvt.rn." ELEMENT "x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    return packed;
+}
+
+/* ---- What is done to scores before ---- */
+
+/* tanh to an absolute error of 2^-22, or where all arguments of a warp are small a relative one. */
+INLINE float tanh_of(float x) {
+    return 1.0f - __fdividef(2.0f, 1.0f + exp2_fast(2.0f * ATTUNE_LOG2_E * x));
+}
+
+/* |x| up to 1/4: the series to the ninth power, whose next term is 1e-8 of the result. */
+INLINE float tanh_of_small(float x) {
+    const float square = x * x;
+    float tail = fmaf(square, 62.0f / 2835.0f, -17.0f / 315.0f);
+    tail = fmaf(square, tail, 2.0f / 15.0f);
+    tail = fmaf(square, tail, -1.0f / 3.0f);
+    return fmaf(x * square, tail, x);
+}
+
+INLINE void tanh_scores(float (&scores)[SCORES], float factor) {
+    float largest = 0.0f;
+#pragma unroll
+    for (int i = 0; i < SCORES; i++) {
+        scores[i] *= factor;
+        largest = fmaxf(largest, fabsf(scores[i]));
+    }
+    if (__any_sync(ALL_LANES, largest > 0.25f)) {
+#pragma unroll
+        for (int i = 0; i < SCORES; i++) {
+            scores[i] = tanh_of(scores[i]);
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < SCORES; i++) {
+            scores[i] = tanh_of_small(scores[i]);
+        }
+    }
+}
+
+INLINE void change_scores(const attune_sm90_forward_params &p, float (&scores)[SCORES]) {
+    if (p.score_change == ATTUNE_SM90_SCORE_AS_IS) {
+        return;
+    }
+    if (GENERAL && p.score_change == ATTUNE_SM90_SCORE_TANH) {
+        tanh_scores(scores, p.change_factor);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < SCORES; i++) {
+        scores[i] *= p.change_factor;
+    }
+}
+
+/* Hides the columns outside of first to last, counted from this thread's first column of the tile. */
+INLINE void hide_scores(float (&scores)[SCORES], const int (&first)[2], const int (&last)[2]) {
+#pragma unroll
+    for (int i = 0; i < SCORES; i++) {
+        const int column = i / 4 * 8 + i % 2;
+        const int row = row_of_score(i);
+        if (column > last[row] || (GENERAL && column < first[row])) {
+            scores[i] = -ATTUNE_INFINITY;
+        }
+    }
+}
+
+/* ---- The update ---- */
+
+INLINE void start_rows(row_pair *rows) {
+    rows->reference[0] = rows->reference[1] = -ATTUNE_INFINITY;
+    rows->sum[0] = rows->sum[1] = 0.0f;
+}
+
+/* Row maxima, over the four lanes that share a row. NaN is passed over, as its weight tells. */
+INLINE void maximum_of_scores(const float (&scores)[SCORES], float (&maximum)[2]) {
+    float even[2] = {scores[0], scores[2]};
+    float odd[2] = {scores[1], scores[3]};
+#pragma unroll
+    for (int i = 4; i < SCORES; i += 2) {
+        even[row_of_score(i)] = fmaxf(even[row_of_score(i)], scores[i]);
+        odd[row_of_score(i)] = fmaxf(odd[row_of_score(i)], scores[i + 1]);
+    }
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+        maximum[row] = fmaxf(even[row], odd[row]);
+        maximum[row] = fmaxf(maximum[row], __shfl_xor_sync(ALL_LANES, maximum[row], 1));
+        maximum[row] = fmaxf(maximum[row], __shfl_xor_sync(ALL_LANES, maximum[row], 2));
+    }
+}
+
+INLINE void move_references(row_pair *rows, const float (&maximum)[2]) {
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+        const float raised = fmaxf(rows->reference[row], maximum[row]);
+        rows->factor[row] = exp2_fast(rows->reference[row] - attune_softmax_base(raised));
+        rows->sum[row] *= rows->factor[row];
+        rows->reference[row] = raised;
+    }
+}
+
+/* P = exp2(S factor - base), packed, and this thread's two sums. S survives. */
+INLINE void weigh_scores(const float (&scores)[SCORES], float factor, const float (&base)[2],
+                         uint32_t (&weights)[WEIGHTS], float (&sum)[2]) {
+    sum[0] = sum[1] = 0.0f;
+#pragma unroll
+    for (int i = 0; i < SCORES; i += 2) {
+        const int row = row_of_score(i);
+        const float low = exp2_fast(fmaf(scores[i], factor, -base[row]));
+        const float high = exp2_fast(fmaf(scores[i + 1], factor, -base[row]));
+        weights[i / 2] = pack_elements(low, high);
+        sum[row] += low + high;
+    }
+}
+
+/* log2 of how far a maximum may lie above the reference before that moves. */
+constexpr float LAZINESS = 8.0f;
+
+/* By maximum. Returns whether O must be multiplied by rows->factor. */
+INLINE bool softmax_by_maximum(const float (&scores)[SCORES], float factor, row_pair *rows,
+                               uint32_t (&weights)[WEIGHTS]) {
+    float maximum[2];
+    float sum[2];
+    maximum_of_scores(scores, maximum);
+    maximum[0] *= factor;
+    maximum[1] *= factor;
+    /* Written so that NaN, -inf less -inf, moves too. */
+    const bool moves = __any_sync(
+        ALL_LANES, !(maximum[0] - rows->reference[0] <= LAZINESS && maximum[1] - rows->reference[1] <= LAZINESS));
+    if (moves) {
+        move_references(rows, maximum);
+    }
+    const float base[2] = {attune_softmax_base(rows->reference[0]), attune_softmax_base(rows->reference[1])};
+    weigh_scores(scores, factor, base, weights, sum);
+    rows->sum[0] += sum[0];
+    rows->sum[1] += sum[1];
+    return moves;
+}
+
+/* Weights are not negative, so a small sum proves that none is large. bf16 has f32's range; f16 ends at 65,504. */
+constexpr float SUM_MAX = IS_F16 ? 0x1p15f : 0x1p64f;
+
+/* Going by sum when the reference has to move costs a second pass over the scores. A step that would have gone well
+ * earns 1, one that does not costs CREDIT_LOST, so that no data makes this much slower than going by maximum. Credit
+ * starts anew with each tile: what a row goes through must not depend on the tile that its work-group had before. */
+constexpr int CREDIT_START = 1, CREDIT_MOST = 4, CREDIT_LOST = 4;
+
+/* By sum while there is credit: without the pass for the maximum. A row without a reference has base -inf here, so its
+ * sum is not finite, and it goes by maximum. */
+INLINE bool softmax_by_sum(const float (&scores)[SCORES], float factor, row_pair *rows, uint32_t (&weights)[WEIGHTS]) {
+    if (rows->credit > 0) {
+        float sum[2];
+        weigh_scores(scores, factor, rows->reference, weights, sum);
+        if (!__any_sync(ALL_LANES, !(sum[0] <= SUM_MAX && sum[1] <= SUM_MAX))) {
+            rows->sum[0] += sum[0];
+            rows->sum[1] += sum[1];
+            rows->credit = min(rows->credit + 1, CREDIT_MOST);
+            return false;
+        }
+        rows->credit -= CREDIT_LOST;
+    }
+    const bool moves = softmax_by_maximum(scores, factor, rows, weights);
+    rows->credit += moves ? 0 : 1;
+    return moves;
+}
+
+} // namespace
+
+#endif

@@ -1,0 +1,138 @@
+/*
+ * How O and LSE leave: O through the rows of shared memory that held the warpgroup's Q and then by the copy engine, or
+ * straight from registers where that engine would write too much or another type.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef ATTUNE_CUDA_SM90_STORE_H
+#define ATTUNE_CUDA_SM90_STORE_H
+
+#include "backends/cuda/sm90/schedule.h"
+#include "backends/cuda/sm90/softmax.h"
+
+namespace {
+
+constexpr int OUTPUTS = HEAD_DIM_V / 2; /* of a thread, laid out as its scores are */
+
+/* ---- By the copy engine. Source: PTX ISA 9.0, "cp.async.bulk.tensor", "stmatrix" ---- */
+
+/* Clips what lies outside of the tensor. */
+INLINE void store_box(const CUtensorMap &map, uint32_t from, int column, int row, int head, int batch) {
+    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
+                 "r"(from), "r"(column), "r"(row), "r"(head), "r"(batch)
+                 : "memory");
+}
+
+INLINE void store_commit() {
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/* Until shared memory has been read. */
+INLINE void store_wait_read() {
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+INLINE void store_wait() {
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+INLINE void store_matrices(uint32_t to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c),
+                 "r"(d)
+                 : "memory");
+}
+
+/* O as elements to the warpgroup's rows, in the copy engine's swizzle: 16-byte chunk c of row r lies at c ^ r % 8. */
+INLINE void stage_output(uint32_t rows, int thread, const float (&output)[OUTPUTS]) {
+    const int lane = thread % LANES;
+    const int row = thread / LANES * 16 + lane % 16;
+#pragma unroll
+    for (int k = 0; k < HEAD_DIM_V / 16; k++) {
+        const int chunk = (k % 4 * 2 + lane / 16) ^ (row % 8);
+        store_matrices(
+            rows + k / 4 * TILE_ROWS * PANEL_BYTES + row * PANEL_BYTES + chunk * 16,
+            pack_elements(output[8 * k], output[8 * k + 1]), pack_elements(output[8 * k + 2], output[8 * k + 3]),
+            pack_elements(output[8 * k + 4], output[8 * k + 5]), pack_elements(output[8 * k + 6], output[8 * k + 7]));
+    }
+}
+
+/* ---- From registers ---- */
+
+/* Row of this thread's two in the general kernel's terms. */
+struct output_row {
+    bool exists;
+    int place, head; /* place: along axis s, from the sequence's start */
+};
+
+INLINE output_row find_output_row(const attune_sm90_forward_params &p, const tile &at, int row) {
+    output_row found;
+    found.exists = row < rows_end_of(p, at);
+    found.place = place_of_row(p, row);
+    found.head = GENERAL ? at.head * p.pack + row % p.pack : at.head;
+    return found;
+}
+
+INLINE int64_t element_offset(const attune_sm90_operand &operand, int64_t i0, int64_t i1, int64_t i2) {
+    return i0 * operand.stride[0] + i1 * operand.stride[1] + i2 * operand.stride[2];
+}
+
+/* One row of O; a thread has two columns of every eight. */
+INLINE void store_output_row(const attune_sm90_forward_params &p, const tile &at, const output_row &row, int which,
+                             const float (&output)[OUTPUTS]) {
+    const int64_t first = element_offset(p.direct_o, at.batch, at.row_begin + row.place, row.head);
+    const int column_of_lane = threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int j = 0; j < HEAD_DIM_V / 8; j++) {
+        const int column = 8 * j + column_of_lane;
+        const float low = output[4 * j + 2 * which];
+        const float high = output[4 * j + 2 * which + 1];
+        if (column >= p.head_dim_v) {
+            continue;
+        }
+        if (p.o_is_f32 != 0) {
+            *reinterpret_cast<float2 *>(static_cast<float *>(p.direct_o.data) + first + column) = {low, high};
+        } else {
+            *reinterpret_cast<uint32_t *>(static_cast<uint16_t *>(p.direct_o.data) + first + column) =
+                pack_elements(low, high);
+        }
+    }
+}
+
+/* ---- LSE ---- */
+
+constexpr float LN_2 = 0.693147180559945309417f;
+
+struct finished_row {
+    float factor; /* by which O is multiplied */
+    float lse;
+};
+
+/* The sink joins only here, so that P is relative to the scores however large it is. */
+INLINE finished_row finish_row(const attune_sm90_forward_params &p, float reference, float sum_of_thread, int head) {
+    float sum = sum_of_thread;
+    sum += __shfl_xor_sync(ALL_LANES, sum, 1);
+    sum += __shfl_xor_sync(ALL_LANES, sum, 2);
+    attune_softmax state;
+    state.max = reference * LN_2;
+    state.sum = sum;
+    float factor = 1.0f;
+    if (p.sink.data != nullptr) {
+        const float logit = static_cast<const float *>(p.sink.data)[head * p.sink.stride[0]];
+        const attune_softmax_merged merged = attune_softmax_merge(state, attune_softmax_from_logit(logit));
+        state = merged.state;
+        factor = merged.factor_a;
+    }
+    const attune_softmax_result result = attune_softmax_finish(state);
+    return {factor * result.inverse, result.lse};
+}
+
+INLINE void store_lse(const attune_sm90_forward_params &p, const tile &at, const output_row &row, float lse) {
+    if (p.lse.data != nullptr && row.exists && threadIdx.x % 4 == 0) {
+        const int row_begin = GENERAL ? at.row_begin : 0;
+        static_cast<float *>(p.lse.data)[element_offset(p.lse, at.batch, row.head, row_begin + row.place)] = lse;
+    }
+}
+
+} // namespace
+
+#endif
