@@ -7,6 +7,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/support/stub_cuda_internal.h"
 
@@ -30,7 +31,8 @@ CUresult stub_count_call(const char *function) {
     CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&stub_lock);
     stub_cuda.calls++;
-    if (stub_cuda.calls == stub_cuda.fail_at) {
+    const bool is_named = stub_cuda.fail_function != NULL && strcmp(stub_cuda.fail_function, function) == 0;
+    if (stub_cuda.calls == stub_cuda.fail_at || is_named) {
         stub_cuda.failed = function;
         result = stub_cuda.fail_with;
     }

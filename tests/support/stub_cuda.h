@@ -34,8 +34,9 @@ struct stub_cuda {
     /* ---- Set by the test ---- */
 
     int devices;
-    int compute_capability; /* 90 for 9.0 */
-    int64_t fail_at;        /* the call, counted from 1, that fails; 0: none */
+    int compute_capability;    /* 90 for 9.0 */
+    int64_t fail_at;           /* the call, counted from 1, that fails; 0: none */
+    const char *fail_function; /* whose calls fail; NULL: none's */
     CUresult fail_with;
     bool capturing; /* all streams: what would wait for one, or allocate, breaks the capture */
 

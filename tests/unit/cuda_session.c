@@ -41,7 +41,7 @@ int stub_begin_test(void **state) {
     stub->devices = 2;
     stub->compute_capability = 90;
     stub->calls = stub->fail_at = 0;
-    stub->failed = NULL;
+    stub->fail_function = stub->failed = NULL;
     stub->capturing = stub->capture_broken = false;
     stub->launches = stub->modules_loaded = stub->shared_raised = 0;
     stub->make_current(stub->context_primary(0));
@@ -79,13 +79,21 @@ attune_forward_args session_args(const struct session *session) {
     const int64_t shape[] = {SESSION_BATCH, SESSION_LENGTH, SESSION_HEADS, SESSION_HEAD_DIM};
     const int64_t batches[] = {SESSION_BATCH};
     attune_forward_args args = attune_forward_args_init();
-    args.q = attune_tensor_contiguous(session->data[0], ATTUNE_DTYPE_BF16, 4, shape);
-    args.k = attune_tensor_contiguous(session->data[1], ATTUNE_DTYPE_BF16, 4, shape);
-    args.v = attune_tensor_contiguous(session->data[2], ATTUNE_DTYPE_BF16, 4, shape);
-    args.o = attune_tensor_contiguous(session->data[3], ATTUNE_DTYPE_BF16, 4, shape);
+    args.q = attune_tensor_contiguous(session->data[0], ATTUNE_DTYPE_F16, 4, shape);
+    args.k = attune_tensor_contiguous(session->data[1], ATTUNE_DTYPE_F16, 4, shape);
+    args.v = attune_tensor_contiguous(session->data[2], ATTUNE_DTYPE_F16, 4, shape);
+    args.o = attune_tensor_contiguous(session->data[3], ATTUNE_DTYPE_F16, 4, shape);
     args.seqused_k = attune_tensor_contiguous(session->data[4], ATTUNE_DTYPE_I32, 1, batches);
     args.causal = true;
     return args;
+}
+
+attune_status session_plan(struct session *session, const attune_forward_args *args) {
+    return attune_plan_create(session->device, ATTUNE_OP_FORWARD, args, &session->plan);
+}
+
+attune_status session_run(const struct session *session, const attune_forward_args *args) {
+    return attune_plan_run(session->plan, session->wrapped_stream, args, session->data[5], 0, SESSION_BYTES);
 }
 
 void session_close(struct session *session) {

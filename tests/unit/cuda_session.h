@@ -35,7 +35,7 @@ void assert_caller_undisturbed(void);
 #define SESSION_HEAD_DIM 64
 #define SESSION_ELEMENTS (SESSION_BATCH * SESSION_LENGTH * SESSION_HEADS * SESSION_HEAD_DIM)
 #define SESSION_BYTES    (2 * SESSION_ELEMENTS)
-#define SESSION_DATA     5 /* q, k, v, o, lengths */
+#define SESSION_DATA     6 /* q, k, v, o, lengths, workspace */
 
 struct session {
     attune_device *device;
@@ -56,6 +56,9 @@ void session_allocate(struct session *session);
 /* A session with a device and data of it. */
 struct session session_open(const char *selector);
 attune_forward_args session_args(const struct session *session);
+/* Makes the session's plan, and runs it on its wrapped stream. */
+attune_status session_plan(struct session *session, const attune_forward_args *args);
+attune_status session_run(const struct session *session, const attune_forward_args *args);
 /* All that there is of it; the caller is undisturbed. */
 void session_close(struct session *session);
 

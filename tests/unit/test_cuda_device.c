@@ -21,8 +21,7 @@ static void assert_unsupported(int compute_capability, const char *chip) {
     assert_ok(attune_device_get_kernel(session.device, 0, &row));
     assert_false(row.runnable);
     assert_contains(row.reason, chip);
-    assert_fails(attune_plan_create(session.device, ATTUNE_OP_FORWARD, &args, &session.plan), ATTUNE_UNSUPPORTED,
-                 "compiled for sm_80");
+    assert_fails(session_plan(&session, &args), ATTUNE_UNSUPPORTED, "compiled for sm_80");
     assert_contains(attune_last_error(), chip);
     session_close(&session);
 }
@@ -39,11 +38,9 @@ static void a_driver_that_refuses_the_image(void **state) {
     (void)state;
     struct session session = {.device = session_open_device("cuda")};
     attune_forward_args args = session_args(&session);
-    stub->fail_at = stub->calls + 2; /* push, load */
+    stub->fail_function = "cuModuleLoadData";
     stub->fail_with = CUDA_ERROR_NO_BINARY_FOR_GPU;
-    assert_fails(attune_plan_create(session.device, ATTUNE_OP_FORWARD, &args, &session.plan), ATTUNE_UNSUPPORTED,
-                 "on an sm_90: cuModuleLoadData: STUB_ERROR_209");
-    assert_string_equal(stub->failed, "cuModuleLoadData");
+    assert_fails(session_plan(&session, &args), ATTUNE_UNSUPPORTED, "on an sm_90: cuModuleLoadData: STUB_ERROR_209");
     session_close(&session);
 }
 
@@ -118,12 +115,10 @@ static void a_capture_is_not_broken(void **state) {
     const CUstream native = stub->stream_create(stub->context_primary(0));
     struct session session = session_open("cuda:0");
     attune_forward_args args = session_args(&session);
-    uint64_t workspace_bytes = 0;
-    assert_ok(attune_plan_create(session.device, ATTUNE_OP_FORWARD, &args, &session.plan));
-    assert_ok(attune_plan_get_workspace(session.plan, &workspace_bytes));
+    assert_ok(session_plan(&session, &args));
     stub->capturing = true;
     assert_ok(attune_stream_wrap(session.device, native, &session.wrapped_stream));
-    assert_ok(attune_plan_run(session.plan, session.wrapped_stream, &args, session.data[1], 0, workspace_bytes));
+    assert_ok(session_run(&session, &args));
     attune_stream_close(session.wrapped_stream);
     session.wrapped_stream = NULL;
     assert_int_equal(stub->launches, 1);

@@ -125,12 +125,9 @@ static uint64_t workspace_bytes(const attune_kernel_row *row, const attune_probl
 }
 
 static void prepare(struct attune_cuda_plan *plan) {
-    const struct attune_cuda_device *device = plan->device;
     int32_t tiles = 0;
-    int processors = 1;
     (void)count_tiles(plan->row, &plan->problem, pack_heads(plan->row, &plan->problem), &tiles);
-    (void)device->api->DeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device->device);
-    plan->blocks = (unsigned)attune_min(tiles, processors);
+    plan->blocks = (unsigned)attune_min(tiles, plan->device->processors);
     plan->shared_bytes = (unsigned)plan->row->shared_bytes;
 }
 
