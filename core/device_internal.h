@@ -23,6 +23,7 @@ struct attune_device {
     struct attune_settings settings; /* as they were when the device was opened */
     struct attune_plan_cache *plan_cache;
     struct attune_memory_account memory;
+    char *tuned_tiles; /* tuned_tile.h: text; NULL: none. Never changes while the device is open */
 };
 
 struct attune_stream {
