@@ -38,6 +38,7 @@ struct candidate {
     int32_t keys;
     bool is_automatic; /* without any tuning */
     bool is_best;
+    bool is_kept;
     struct spread spread;
     double flops;
 };
@@ -123,10 +124,13 @@ static enum tool_exit time_all(struct tune *tune) {
 }
 
 static enum tool_exit keep(struct tune *tune) {
-    const struct candidate *best = &tune->candidates[tune->best];
+    struct candidate *best = &tune->candidates[tune->best];
     tune->workload.attention.tile_rows = tune->workload.attention.tile_keys = 0;
     attune_status status =
         attune_tile_keep(tune->device, tune->workload.op, workload_args(&tune->workload), best->rows, best->keys);
+    best->is_kept = status == ATTUNE_OK;
+    if (status == ATTUNE_UNAVAILABLE) /* of the cache folder, not of a device */
+        return tool_fail(TOOL_FAILED, "not kept: %s", attune_last_error());
     return status == ATTUNE_OK ? TOOL_OK : tool_fail_library(status);
 }
 
@@ -149,7 +153,10 @@ static void format_spread(const void *row, char cell[TABLE_CELL_BYTES]) {
 
 static void format_note(const void *row, char cell[TABLE_CELL_BYTES]) {
     const struct candidate *candidate = row;
-    snprintf(cell, TABLE_CELL_BYTES, "%s%s%s", candidate->is_best ? "best, kept" : "",
+    snprintf(cell, TABLE_CELL_BYTES, "%s%s%s",
+             candidate->is_kept   ? "best, kept"
+             : candidate->is_best ? "best"
+                                  : "",
              candidate->is_best && candidate->is_automatic ? "; " : "", candidate->is_automatic ? "until now" : "");
 }
 
@@ -197,11 +204,11 @@ static enum tool_exit execute(struct tune *tune) {
     progress_stage("timing tiles");
     if (!status)
         status = time_all(tune);
-    if (!status)
-        status = keep(tune);
     if (status)
         return status;
-    return tune->options.json ? print_json(tune) : print_text(tune);
+    enum tool_exit kept = keep(tune);
+    status = tune->options.json ? print_json(tune) : print_text(tune);
+    return kept ? kept : status;
 }
 
 int attune_tool_tune(int argc, char **argv) {
