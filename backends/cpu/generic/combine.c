@@ -46,16 +46,12 @@ static void combine_row(const struct attune_cpu_run *run, const struct reference
         lse[n] = *attune_generic_part(run, n, sequence->batch, head, row).lse;
     }
     attune_generic_weigh_parts(lse, splits, &weights);
-    for (int64_t d = 0; d < o.length; d++) {
-        sum[d] = 0.0f;
-    }
+    attune_generic_parts_begin(o.length, sum);
     for (int64_t n = 0; n < splits; n++) {
         const float *part = attune_generic_part(run, n, sequence->batch, head, row).o;
-        const float factor = weights.weight[n] * weights.inverse;
-        for (int64_t d = 0; d < o.length; d++) {
-            sum[d] += factor * part[d];
-        }
+        attune_generic_parts_add(part, weights.weight[n], o.length, sum);
     }
+    attune_generic_parts_finish(&weights, o.length, sum);
     attune_generic_store_vector(&o, row, sum);
     if (attune_reference_has(run, ATTUNE_OPERAND_LSE)) {
         *(float *)(void *)attune_reference_address(run, ATTUNE_OPERAND_LSE, sequence->batch, head,

@@ -18,6 +18,26 @@ struct generic_weights {
 
 void attune_generic_weigh_parts(const float *lse, int64_t parts, struct generic_weights *out_weights);
 
+/* The weighted sum of a row's parts. It begins at -0, which leaves every first term as it is: with one part that is not
+ * empty, the result is that part's, bit for bit. */
+static inline void attune_generic_parts_begin(int64_t length, float *out_sum) {
+    for (int64_t d = 0; d < length; d++) {
+        out_sum[d] = -0.0f;
+    }
+}
+
+static inline void attune_generic_parts_add(const float *part, float weight, int64_t length, float *sum) {
+    for (int64_t d = 0; d < length; d++) {
+        sum[d] += weight * part[d];
+    }
+}
+
+static inline void attune_generic_parts_finish(const struct generic_weights *weights, int64_t length, float *sum) {
+    for (int64_t d = 0; d < length; d++) {
+        sum[d] = weights->inverse == 0.0f ? 0.0f : sum[d] * weights->inverse;
+    }
+}
+
 /* Where a split leaves its state of a row. */
 struct generic_part {
     float *o;

@@ -79,27 +79,34 @@ ATTUNE_GENERIC_INLINE void load_lines(attune_dtype dtype, const void *array, int
     }
 }
 
-static void load(const struct reference_vectors *vectors, int64_t position, float *out, int64_t stride) {
-    const void *array = attune_reference_vector_address(vectors, position);
-    const float scale = (float)attune_reference_descale(vectors, position);
-    switch (vectors->dtype) {
+static void load(attune_dtype dtype, const void *array, int64_t count, float scale, float *out, int64_t stride) {
+    switch (dtype) {
     case ATTUNE_DTYPE_F32:
-        load_lines(ATTUNE_DTYPE_F32, array, vectors->length, scale, out, stride);
+        load_lines(ATTUNE_DTYPE_F32, array, count, scale, out, stride);
         break;
     case ATTUNE_DTYPE_F16:
-        load_lines(ATTUNE_DTYPE_F16, array, vectors->length, scale, out, stride);
+        load_lines(ATTUNE_DTYPE_F16, array, count, scale, out, stride);
         break;
     case ATTUNE_DTYPE_BF16:
-        load_lines(ATTUNE_DTYPE_BF16, array, vectors->length, scale, out, stride);
+        load_lines(ATTUNE_DTYPE_BF16, array, count, scale, out, stride);
         break;
     default:
-        load_lines(ATTUNE_DTYPE_E4M3, array, vectors->length, scale, out, stride);
+        load_lines(ATTUNE_DTYPE_E4M3, array, count, scale, out, stride);
         break;
     }
 }
 
+void attune_generic_load_array(attune_dtype dtype, const void *array, int64_t count, float scale, float *out) {
+    load(dtype, array, count, scale, out, LANES);
+}
+
+static void load_vector(const struct reference_vectors *vectors, int64_t position, float *out, int64_t stride) {
+    load(vectors->dtype, attune_reference_vector_address(vectors, position), vectors->length,
+         (float)attune_reference_descale(vectors, position), out, stride);
+}
+
 void attune_generic_load_vector(const struct reference_vectors *vectors, int64_t position, float *out) {
-    load(vectors, position, out, LANES);
+    load_vector(vectors, position, out, LANES);
 }
 
 void attune_generic_load_rows(const struct reference_vectors *vectors, int64_t first, int64_t count,
@@ -108,7 +115,7 @@ void attune_generic_load_rows(const struct reference_vectors *vectors, int64_t f
     const int64_t rows = (count + block - 1) / block * block;
     const int64_t stride = out.rows * LANES;
     for (int64_t row = 0; row < count; row++) {
-        load(vectors, first + row, attune_generic_at(out, 0, row), stride);
+        load_vector(vectors, first + row, attune_generic_at(out, 0, row), stride);
     }
     for (int64_t panel = 0; panel < attune_generic_panels(vectors->length) && count < rows; panel++) {
         memset(attune_generic_at(out, panel, count), 0, (size_t)((rows - count) * LANES) * sizeof(float));
@@ -117,7 +124,7 @@ void attune_generic_load_rows(const struct reference_vectors *vectors, int64_t f
 
 void attune_generic_load_lane(const struct reference_vectors *vectors, int64_t position, float *out) {
     float line[ATTUNE_GENERIC_LENGTH_MAX];
-    load(vectors, position, line, LANES);
+    load_vector(vectors, position, line, LANES);
     for (int64_t d = 0; d < vectors->length; d++) {
         out[d * LANES] = line[d];
     }
@@ -155,12 +162,16 @@ void attune_generic_store_element(attune_dtype dtype, void *at, float value) {
     }
 }
 
-void attune_generic_store_vector(const struct reference_vectors *vectors, int64_t position, const float *values) {
-    char *array = attune_reference_vector_address(vectors, position);
-    const int64_t size = attune_element_bytes(vectors->dtype);
-    for (int64_t d = 0; d < vectors->length; d++) {
-        attune_generic_store_element(vectors->dtype, array + d * size, values[d]);
+void attune_generic_store_array(attune_dtype dtype, void *array, int64_t count, const float *values) {
+    const int64_t size = attune_element_bytes(dtype);
+    for (int64_t d = 0; d < count; d++) {
+        attune_generic_store_element(dtype, (char *)array + d * size, values[d]);
     }
+}
+
+void attune_generic_store_vector(const struct reference_vectors *vectors, int64_t position, const float *values) {
+    attune_generic_store_array(vectors->dtype, attune_reference_vector_address(vectors, position), vectors->length,
+                               values);
 }
 
 void attune_generic_store_lane(const struct reference_vectors *vectors, int64_t position, const float *values,

@@ -12,6 +12,11 @@
 /* Longest vector that there is: D of forward with few rows. */
 #define ATTUNE_GENERIC_LENGTH_MAX 576
 
+/* Elements of an array times scale; those past its end up to the next multiple of LANES are 0. */
+void attune_generic_load_array(attune_dtype dtype, const void *array, int64_t count, float scale, float *out);
+/* Rounds to nearest even. */
+void attune_generic_store_array(attune_dtype dtype, void *array, int64_t count, const float *values);
+
 /* The vector at a position, elements past its end up to the next multiple of LANES being 0. */
 void attune_generic_load_vector(const struct reference_vectors *vectors, int64_t position, float *out);
 
@@ -22,7 +27,6 @@ void attune_generic_load_rows(const struct reference_vectors *vectors, int64_t f
 /* The vector at a position as one column of a panel: element d goes to out[d * LANES]. */
 void attune_generic_load_lane(const struct reference_vectors *vectors, int64_t position, float *out);
 
-/* Stores a vector, rounded to nearest even. */
 void attune_generic_store_vector(const struct reference_vectors *vectors, int64_t position, const float *values);
 
 /* Stores column values[d * LANES] times factor. */
