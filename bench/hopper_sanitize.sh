@@ -4,7 +4,7 @@
 set -eu
 library=$1
 folder=$2
-limit=${3:-170}
+limit=${3:-120}
 directory=$(dirname "$0")
 sanitizer=${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer
 export PYTORCH_NO_CUDA_MEMORY_CACHING=1
