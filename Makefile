@@ -3,7 +3,7 @@
 
 demo:
 	scripts/setup build
-	scripts/build build
+	scripts/build build -Dtests=false
 	build/attune-demo tests/data/minilm
 
 test:

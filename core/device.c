@@ -11,6 +11,7 @@
 #include "core/plan_cache.h"
 #include "core/selection.h"
 #include "core/status_internal.h"
+#include "core/tuned_tile.h"
 
 static void override_limits(const struct attune_settings *settings, attune_device_limits *limits) {
     if (settings->limit_processors != 0) {
@@ -57,6 +58,7 @@ static attune_status make_from_handle(const struct attune_backend_entry *entry, 
     if (status != ATTUNE_OK) {
         goto free_device;
     }
+    attune_tuned_tiles_load(device);
     *out_device = device;
     return ATTUNE_OK;
 
@@ -156,6 +158,7 @@ void attune_device_close(attune_device *device) {
     attune_sentence_save(&before);
     attune_plan_cache_destroy(device->plan_cache);
     device->backend->device_close(device->handle);
+    attune_host_free(device->tuned_tiles);
     attune_host_free(device);
     attune_sentence_restore(&before);
 }

@@ -10,6 +10,7 @@
 
 #include "attune/backend.h"
 #include "core/env.h"
+#include "core/memory_account.h"
 
 struct attune_plan_cache; /* plan_cache.h: plans and workspaces of the one-call functions */
 
@@ -21,6 +22,8 @@ struct attune_device {
     attune_device_limits limits;     /* with ATTUNE_DEVICE_LIMITS applied */
     struct attune_settings settings; /* as they were when the device was opened */
     struct attune_plan_cache *plan_cache;
+    struct attune_memory_account memory;
+    char *tuned_tiles; /* tuned_tile.h: text; NULL: none. Never changes while the device is open */
 };
 
 struct attune_stream {

@@ -41,6 +41,7 @@ static void fill_choice(const attune_problem *problem, const struct attune_choic
     attune_text_format(explanation->kernel, sizeof explanation->kernel, "%s", choice->kernel.name);
     explanation->tile_rows = schedule->tile_rows;
     explanation->tile_keys = schedule->tile_keys;
+    explanation->tile_is_tuned = choice->tile_is_tuned;
     explanation->splits = schedule->splits;
     explanation->pack = schedule->pack;
     memcpy(explanation->grid, schedule->grid, sizeof explanation->grid);

@@ -45,8 +45,8 @@ ATTUNE_PRINTF(3, 4) static void write_line(struct writer *writer, const char *la
 
 static void write_schedule(struct writer *writer, const attune_explanation *explanation) {
     if (explanation->tile_rows > 0) {
-        write_line(writer, "tile", "%" PRId32 " rows x %" PRId32 " keys", explanation->tile_rows,
-                   explanation->tile_keys);
+        write_line(writer, "tile", "%" PRId32 " rows x %" PRId32 " keys%s", explanation->tile_rows,
+                   explanation->tile_keys, explanation->tile_is_tuned ? ", tuned" : "");
     } else {
         write_line(writer, "tile", "none");
     }

@@ -13,6 +13,7 @@
 #include "core/schedule.h"
 #include "core/status_internal.h"
 #include "core/text.h"
+#include "core/tuned_tile.h"
 
 /* ---- Rows ---- */
 
@@ -139,6 +140,25 @@ static bool is_asked_for(const struct attune_request *request, const attune_kern
     return request->kernel == NULL || strcmp(request->kernel, row->name) == 0;
 }
 
+/* Makes the schedule; a tile that was tuned is asked for where nobody asks for another. */
+static bool make_schedule(const attune_device *device, const attune_problem *problem,
+                          const struct attune_request *request, struct attune_choice *choice,
+                          char out_reason[ATTUNE_REASON_MAX]) {
+    const attune_kernel_row *row = &choice->kernel;
+    struct attune_request own = *request;
+    struct attune_tile tuned = {0, 0};
+    const bool is_tuned =
+        request->tile_rows == 0 && request->tile_keys == 0 && attune_tuned_tile_find(device, problem, row, &tuned);
+    if (is_tuned) {
+        own.tile_rows = tuned.rows;
+        own.tile_keys = tuned.keys;
+    }
+    const bool fits = attune_schedule_make(&device->limits, problem, row, &own, &choice->schedule, out_reason);
+    choice->tile_is_tuned =
+        fits && is_tuned && choice->schedule.tile_rows == tuned.rows && choice->schedule.tile_keys == tuned.keys;
+    return fits;
+}
+
 /* Whether the row computes the problem; the cheap reasons are all told, the others one at a time. */
 static bool try_row(const attune_device *device, const attune_problem *problem, const struct attune_request *request,
                     int32_t index, struct attune_choice *out_choice, char out_reason[ATTUNE_REASON_MAX]) {
@@ -158,7 +178,7 @@ static bool try_row(const attune_device *device, const attune_problem *problem, 
     out_choice->kernel = row;
     bool fits = reasons.text[0] == '\0' && row_runs(device, index, reasons.text) &&
                 row_accepts(device, index, problem, reasons.text) &&
-                attune_schedule_make(&device->limits, problem, &row, request, &out_choice->schedule, reasons.text);
+                make_schedule(device, problem, request, out_choice, reasons.text);
     memcpy(out_reason, reasons.text, ATTUNE_REASON_MAX);
     return fits;
 }

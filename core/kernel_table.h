@@ -18,6 +18,7 @@ struct attune_choice {
     int32_t row; /* index; -1: none, and what follows is zero */
     attune_kernel_row kernel;
     attune_schedule schedule;
+    bool tile_is_tuned;
 };
 
 /* Where refused rows are listed. Rows of other operations are not refused, they are not asked. */

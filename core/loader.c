@@ -142,10 +142,12 @@ static attune_status open_search_path(const char *search_path, struct attune_mod
     return status;
 }
 
-/* A library that was found by a relative path would bring the working directory back in. */
+/* The library's own folder, and the folder "attune" in it, where an installed library has its modules even if it was
+ * moved since. A library that was found by a relative path would bring the working directory back in. */
 static attune_status open_own_folder(struct attune_module_list *list) {
     static const char here;
     char folder[PATH_MAX];
+    char modules[PATH_MAX + sizeof "/attune"];
     Dl_info info;
     if (dladdr(&here, &info) == 0 || info.dli_fname == NULL || info.dli_fname[0] != '/') {
         return ATTUNE_OK;
@@ -155,7 +157,9 @@ static attune_status open_own_folder(struct attune_module_list *list) {
         return ATTUNE_OK;
     }
     snprintf(folder, sizeof folder, "%.*s", length == 0 ? 1 : (int)length, info.dli_fname);
-    return open_folder(folder, false, list);
+    snprintf(modules, sizeof modules, "%s/attune", folder);
+    attune_status status = open_folder(folder, false, list);
+    return status == ATTUNE_OK ? open_folder(modules, false, list) : status;
 }
 
 attune_status attune_loader_open_modules(const char *search_path, struct attune_module_list *out_list) {

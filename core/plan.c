@@ -9,6 +9,7 @@
 #include "attune/backend_util.h"
 #include "core/args.h"
 #include "core/check.h"
+#include "core/cost.h"
 #include "core/describe.h"
 #include "core/host.h"
 #include "core/log_internal.h"
@@ -95,6 +96,9 @@ attune_status attune_plan_build(attune_device *device, const struct attune_call 
     plan->device = device;
     memcpy(&plan->problem, &call->problem, sizeof plan->problem); /* with its padding: problems are compared as bytes */
     plan->request = call->request;
+    struct attune_cost cost;
+    attune_cost_estimate(&plan->problem, &cost);
+    plan->tensor_bytes = cost.tensor_bytes;
     attune_status status = decide(plan, &call->request);
     if (status == ATTUNE_OK) {
         /* The caller's string may go at once; the row's stays. */
@@ -159,7 +163,7 @@ static bool has_work(const attune_problem *problem) {
 }
 
 attune_status attune_plan_launch(const attune_plan *plan, attune_stream *stream, void *stream_handle,
-                                 struct attune_call *call, attune_pointer workspace) {
+                                 struct attune_call *call, attune_pointer workspace, uint64_t lent_bytes) {
     attune_device *device = plan->device;
     if (call->request.check) {
         attune_status status = attune_call_check_values(device, stream, call);
@@ -170,6 +174,7 @@ attune_status attune_plan_launch(const attune_plan *plan, attune_stream *stream,
     if (!has_work(&plan->problem)) {
         return ATTUNE_OK;
     }
+    attune_memory_account_run(&device->memory, plan->tensor_bytes, lent_bytes);
     call->bindings.workspace = workspace;
     return device->backend->execute(device->handle, plan->handle, stream_handle, &call->bindings);
 }
@@ -192,5 +197,7 @@ attune_status attune_plan_run(attune_plan *plan, attune_stream *stream, const vo
     if (status == ATTUNE_OK) {
         status = attune_plan_match_workspace(plan, &call, scratch, workspace_bytes);
     }
-    return status == ATTUNE_OK ? attune_plan_launch(plan, stream, stream_handle, &call, scratch) : status;
+    return status == ATTUNE_OK
+               ? attune_plan_launch(plan, stream, stream_handle, &call, scratch, plan->workspace.size_bytes)
+               : status;
 }

@@ -16,6 +16,7 @@ struct attune_plan {
     struct attune_request request; /* kernel is the row's own name, or NULL */
     struct attune_choice choice;
     attune_workspace_map workspace;
+    uint64_t tensor_bytes;
     void *handle; /* the backend's */
 };
 
@@ -32,8 +33,8 @@ attune_status attune_plan_map_workspace(const attune_device *device, const attun
 attune_status attune_plan_build(attune_device *device, const struct attune_call *call, attune_plan **out_plan);
 
 /* Checks the values in device memory if the call asks for it, and launches if there is anything to write. The call is
- * one of the plan's problem, the workspace large enough. */
+ * one of the plan's problem, the workspace large enough. lent_bytes: of the workspace, where it is the caller's. */
 attune_status attune_plan_launch(const attune_plan *plan, attune_stream *stream, void *stream_handle,
-                                 struct attune_call *call, attune_pointer workspace);
+                                 struct attune_call *call, attune_pointer workspace, uint64_t lent_bytes);
 
 #endif

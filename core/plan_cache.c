@@ -184,7 +184,7 @@ static attune_status launch_with_workspace(const attune_plan *plan, attune_strea
     struct attune_workspace *workspace;
     attune_status status = attune_workspace_pool_lend(pool, stream, plan->workspace.size_bytes, &workspace);
     if (status == ATTUNE_OK) {
-        status = attune_plan_launch(plan, stream, stream_handle, call, attune_workspace_pointer(workspace));
+        status = attune_plan_launch(plan, stream, stream_handle, call, attune_workspace_pointer(workspace), 0);
         attune_workspace_pool_give_back(pool, workspace);
     }
     return status;
@@ -202,7 +202,7 @@ attune_status attune_plan_cache_run(attune_device *device, attune_stream *stream
         return status;
     }
     status = current.plan->workspace.size_bytes == 0
-                 ? attune_plan_launch(current.plan, stream, stream_handle, call, none)
+                 ? attune_plan_launch(current.plan, stream, stream_handle, call, none, 0)
                  : launch_with_workspace(current.plan, stream, stream_handle, call);
     end_lease(device->plan_cache, &current);
     return status;

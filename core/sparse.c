@@ -12,6 +12,7 @@
 #include "attune/backend_util.h"
 #include "core/args.h"
 #include "core/portable/mask.h"
+#include "core/sparse_grid.h"
 #include "core/status_internal.h"
 
 /* The key blocks of one block row: [0, global_end), [begin, end), and before begin those whose number, counted from 1,
@@ -39,14 +40,6 @@ struct pattern {
 };
 
 /* ---- Building ---- */
-
-static int64_t count_block_rows(const attune_block_grid *grid) {
-    return attune_ceil_div(grid->rows, grid->block_rows);
-}
-
-static int64_t count_key_blocks(const attune_block_grid *grid) {
-    return attune_ceil_div(grid->keys, grid->block_keys);
-}
 
 static struct blocks blocks_of_block_row(const struct pattern *pattern, int64_t block_row) {
     int64_t first = block_row * pattern->grid.block_rows;
@@ -88,14 +81,11 @@ static int32_t *write_blocks(const struct blocks *blocks, int32_t *col_idx) {
 
 static attune_status count_all(const struct pattern *pattern, int64_t *out_count) {
     int64_t count = 0;
-    for (int64_t row = 0; row < count_block_rows(&pattern->grid); row++) {
+    for (int64_t row = 0; row < attune_sparse_count_block_rows(&pattern->grid); row++) {
         const struct blocks blocks = blocks_of_block_row(pattern, row);
         count += count_blocks(&blocks);
         if (count > INT32_MAX) {
-            return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                               "block_rows = %" PRId64 ", block_keys = %" PRId64 ": the pattern has more than %" PRId32
-                               " blocks",
-                               pattern->grid.block_rows, pattern->grid.block_keys, INT32_MAX);
+            return attune_sparse_refuse_count(&pattern->grid);
         }
     }
     *out_count = count;
@@ -106,38 +96,31 @@ static void write_all(const struct pattern *pattern) {
     const attune_block_grid *grid = &pattern->grid;
     int32_t *next = grid->col_idx;
     int64_t written = 0;
-    for (int64_t row = 0; row < count_block_rows(grid); row++) {
+    for (int64_t row = 0; row < attune_sparse_count_block_rows(grid); row++) {
         const struct blocks blocks = blocks_of_block_row(pattern, row);
         grid->row_ptr[row] = (int32_t)written;
         next = write_blocks(&blocks, next);
         written += count_blocks(&blocks);
     }
-    grid->row_ptr[count_block_rows(grid)] = (int32_t)written;
+    grid->row_ptr[attune_sparse_count_block_rows(grid)] = (int32_t)written;
 }
 
 static attune_status build(const struct pattern *pattern, int64_t *out_count) {
-    const attune_block_grid *grid = &pattern->grid;
     int64_t count = 0;
     if (out_count == NULL) {
         return attune_args_refuse_null("out_count");
     }
     attune_status status = count_all(pattern, &count);
-    if (status != ATTUNE_OK) {
-        return status;
-    }
-    if (grid->row_ptr != NULL) {
-        if (count > 0 && grid->col_idx == NULL) {
-            return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                               "col_idx: NULL with row_ptr given: must have room for %" PRId64 " entries", count);
+    if (status == ATTUNE_OK && pattern->grid.row_ptr != NULL) {
+        status = attune_sparse_check_room(&pattern->grid, count);
+        if (status == ATTUNE_OK) {
+            write_all(pattern);
         }
-        if (grid->capacity < count) {
-            return attune_fail(ATTUNE_INVALID_ARGUMENT, "capacity = %" PRId64 ": must be at least out_count, %" PRId64,
-                               grid->capacity, count);
-        }
-        write_all(pattern);
     }
-    *out_count = count;
-    return ATTUNE_OK;
+    if (status == ATTUNE_OK) {
+        *out_count = count;
+    }
+    return status;
 }
 
 /* ---- Checking ---- */
@@ -150,47 +133,8 @@ static attune_status check_least(const char *argument, int64_t value, int64_t le
                        least);
 }
 
-#define LENGTH_MAX   (INT64_C(1) << 61)
 #define DIAGONAL_MAX (INT64_C(1) << 61)
 #define SIDE_MAX     (INT64_C(1) << 62)
-
-static attune_status check_lengths(const attune_block_grid *grid) {
-    const struct {
-        const char *argument;
-        int64_t value;
-        int64_t least;
-    } numbers[] = {{"rows", grid->rows, 0},
-                   {"keys", grid->keys, 0},
-                   {"block_rows", grid->block_rows, 1},
-                   {"block_keys", grid->block_keys, 1}};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        if (numbers[i].value < numbers[i].least || numbers[i].value > LENGTH_MAX) {
-            return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s = %" PRId64 ": must be %" PRId64 " to 2^61",
-                               numbers[i].argument, numbers[i].value, numbers[i].least);
-        }
-    }
-    return ATTUNE_OK;
-}
-
-static attune_status check_grid(const attune_block_grid *grid) {
-    attune_status status = check_lengths(grid);
-    if (status == ATTUNE_OK) {
-        status = check_least("capacity", grid->capacity, 0);
-    }
-    if (status != ATTUNE_OK) {
-        return status;
-    }
-    if (count_block_rows(grid) > INT32_MAX || count_key_blocks(grid) > INT32_MAX) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                           "block_rows = %" PRId64 ", block_keys = %" PRId64
-                           ": must cut rows and keys into at most %" PRId32 " blocks each",
-                           grid->block_rows, grid->block_keys, INT32_MAX);
-    }
-    if (grid->row_ptr == NULL && grid->col_idx != NULL) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "row_ptr: NULL with col_idx given: must be given too");
-    }
-    return ATTUNE_OK;
-}
 
 static attune_status check_diagonal(attune_align align, int64_t diagonal) {
     if (align < ATTUNE_ALIGN_BOTTOM_RIGHT || align > ATTUNE_ALIGN_DIAGONAL) {
@@ -210,10 +154,7 @@ static attune_status check_diagonal(attune_align align, int64_t diagonal) {
 static attune_status pattern_init(const attune_block_grid *grid, attune_align align, int64_t diagonal,
                                   struct pattern *out_pattern) {
     *out_pattern = (struct pattern){0};
-    attune_status status = attune_args_import("attune_block_grid", grid, sizeof *grid, &out_pattern->grid);
-    if (status == ATTUNE_OK) {
-        status = check_grid(&out_pattern->grid);
-    }
+    attune_status status = attune_sparse_import_grid(grid, &out_pattern->grid);
     if (status == ATTUNE_OK) {
         status = check_diagonal(align, diagonal);
     }
@@ -286,7 +227,7 @@ attune_status attune_sparse_global_local(const attune_block_grid *grid, attune_w
 
 static struct blocks strided_blocks(const struct pattern *pattern, int64_t first, int64_t end) {
     (void)first;
-    const int64_t key_blocks = count_key_blocks(&pattern->grid);
+    const int64_t key_blocks = attune_sparse_count_key_blocks(&pattern->grid);
     const int64_t diagonal_key = end - 1 + pattern->mask.shift;
     struct blocks blocks = {0, 0, 0, 0};
     if (diagonal_key < 0) {

@@ -20,8 +20,7 @@ static bool tile_is_better(struct attune_tile tile, struct attune_tile than) {
     return work != than_work ? work > than_work : tile.rows > than.rows;
 }
 
-/* The longest side that an extent has use for. */
-static int32_t side_limit(int64_t extent) {
+int32_t attune_tile_side_limit(int64_t extent) {
     int32_t limit = SIDE_USUAL;
     for (int i = 0; i < SIDE_COUNT; i++) {
         if (sides[i] >= extent && sides[i] >= SIDE_USUAL) {
@@ -32,7 +31,7 @@ static int32_t side_limit(int64_t extent) {
 }
 
 static bool search(const struct attune_tile_need *need, struct attune_tile request, struct attune_tile *out_tile) {
-    struct attune_tile limit = {side_limit(need->packed_rows), side_limit(need->problem->keys)};
+    struct attune_tile limit = {attune_tile_side_limit(need->packed_rows), attune_tile_side_limit(need->problem->keys)};
     struct attune_tile best = {0, 0};
     for (int i = 0; i < SIDE_COUNT; i++) {
         for (int j = 0; j < SIDE_COUNT; j++) {

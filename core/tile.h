@@ -32,6 +32,9 @@ struct attune_tile_need {
  * Source: Dao et al., FlashAttention (arXiv 2205.14135), algorithm 1, line 1, which sets four equal blocks. */
 bool attune_tile_choose(const struct attune_tile_need *need, struct attune_tile *out_tile);
 
+/* The longest side that an extent, of rows or keys, has use for: 16 to 128. */
+int32_t attune_tile_side_limit(int64_t extent);
+
 /* The least memory that a tile takes. */
 int64_t attune_tile_bytes_least(const attune_problem *problem);
 

@@ -89,22 +89,25 @@ static attune_status grow(struct attune_workspace_pool *pool, struct attune_work
         if (status != ATTUNE_OK) {
             return status;
         }
+        attune_memory_account_free(&pool->device->memory, workspace->bytes);
         set_memory(pool, workspace, none, 0);
         device->backend->memory_free(device->handle, memory.data);
     }
     attune_status status = allocate(device, bytes, &memory);
     if (status == ATTUNE_OK) {
         set_memory(pool, workspace, memory, bytes);
+        attune_memory_account_keep(&pool->device->memory, bytes);
     }
     return status;
 }
 
-static void free_workspace(const attune_device *device, struct attune_workspace *workspace) {
+static void free_workspace(attune_device *device, struct attune_workspace *workspace) {
     if (workspace->event != NULL) {
         device->backend->event_close(device->handle, workspace->event);
     }
     if (workspace->memory.data != NULL) {
         device->backend->memory_free(device->handle, workspace->memory.data);
+        attune_memory_account_free(&device->memory, workspace->bytes);
     }
     attune_host_free(workspace);
 }

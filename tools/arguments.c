@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "convert.h"
+#include "fill.h"
 #include "inputs.h"
 
 bool arguments_exchange_q(const struct options *options) {
@@ -11,7 +12,8 @@ bool arguments_exchange_q(const struct options *options) {
 }
 
 bool arguments_exchange_k(const struct options *options) {
-    return options->layout == LAYOUT_BHSD && !options->files[FILE_CU_SEQLENS_K] && !options->files[FILE_BLOCK_TABLE];
+    return options->layout == LAYOUT_BHSD && !options->files[FILE_CU_SEQLENS_K] && !options->files[FILE_BLOCK_TABLE] &&
+           options->page_size == 0;
 }
 
 int64_t arguments_batch(const attune_attention_args *args) {
@@ -262,6 +264,20 @@ static enum tool_exit check_pages(const struct options *options, const attune_te
     return TOOL_OK;
 }
 
+/* --page-size alone: pages of its own, all keys in use. */
+static enum tool_exit create_pages(const struct options *options, struct tensors *tensors,
+                                   attune_attention_args *args) {
+    const struct option_shape *shape = &options->shape;
+    struct random random = {0};
+    if (options->page_size == 0 || args->block_table.rank > 0 || args->cu_seqlens_k.rank > 0)
+        return TOOL_OK;
+    int64_t columns = shape->keys / options->page_size + (shape->keys % options->page_size != 0);
+    enum tool_exit status = fill_pages(tensors, shape->batch, columns, &random, &args->block_table);
+    if (!status && args->seqused_k.rank == 0)
+        status = fill_lengths(tensors, shape->batch, shape->keys, &args->seqused_k);
+    return status;
+}
+
 static enum tool_exit create_qkv(struct tensors *tensors, attune_dtype dtype, int rank, const int64_t *shape,
                                  bool exchange, attune_tensor *out_tensor) {
     int64_t file_shape[] = {shape[0], shape[1], shape[2], shape[3]};
@@ -308,6 +324,8 @@ enum tool_exit arguments_from_shape(const struct options *options, struct tensor
         status = check_packing(options, FILE_CU_SEQLENS_K, &packing_k, options->shape.keys);
     if (!status)
         status = check_pages(options, &out_args->block_table);
+    if (!status)
+        status = create_pages(options, tensors, out_args);
     if (status)
         return status;
     if (packing_q.given && options->max_seqlen_q == 0)

@@ -9,6 +9,8 @@
 int attune_tool_devices(int argc, char **argv);
 int attune_tool_run(int argc, char **argv);
 int attune_tool_plan(int argc, char **argv);
+int attune_tool_bench(int argc, char **argv);
+int attune_tool_tune(int argc, char **argv);
 int attune_tool_merge(int argc, char **argv);
 int attune_tool_conform(int argc, char **argv);
 

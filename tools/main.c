@@ -18,6 +18,8 @@ static const struct command {
     {"devices", attune_tool_devices, "which backends and devices there are, and why the others are not"},
     {"run", attune_tool_run, "exact attention, forward and backward, on tensors in files"},
     {"plan", attune_tool_plan, "what would be done for a problem, and why"},
+    {"bench", attune_tool_bench, "how fast: time, speed and share of the ceiling, over lengths, devices and kernels"},
+    {"tune", attune_tool_tune, "the best tile for a problem, found by measuring and kept"},
     {"merge", attune_tool_merge, "one attention state from those of parts of the keys"},
     {"conform", attune_tool_conform, "holds a backend to the definition, case by case"},
 };

@@ -1,5 +1,5 @@
 /*
- * The options that run and plan share: one table parses and documents them.
+ * The options that run, plan, bench and tune share: one table parses and documents them.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -10,7 +10,7 @@
 #include "attune/plan.h"
 #include "values.h"
 
-enum { COMMAND_RUN = 1, COMMAND_PLAN = 2 };
+enum { COMMAND_RUN = 1, COMMAND_PLAN = 2, COMMAND_BENCH = 4, COMMAND_TUNE = 8 };
 
 /* Every flag whose value is one file. */
 enum option_file {
@@ -49,6 +49,9 @@ enum option_file {
     FILE_COUNT
 };
 
+/* What bench and tune run. */
+enum option_work { WORK_FORWARD, WORK_BACKWARD, WORK_DECODE, WORK_APPEND };
+
 enum option_layout { LAYOUT_BSHD, LAYOUT_BHSD };
 
 struct option_align {
@@ -79,7 +82,21 @@ struct option_shape {
     int64_t head_dim_v;
 };
 
-/* All zeros is the default of everything but repeat; options_init sets that. */
+enum { OPTION_LIST_MAX = 32 };
+
+/* Numbers or names that were separated by commas. */
+struct option_lengths {
+    int64_t item[OPTION_LIST_MAX];
+    int count; /* 0: not given */
+};
+
+struct option_names {
+    char *text; /* what item points into. From malloc */
+    const char *item[OPTION_LIST_MAX];
+    int count;
+};
+
+/* All zeros is the default of everything. */
 struct options {
     bool help;
     bool json;
@@ -110,13 +127,20 @@ struct options {
     const char *kernel;
     bool deterministic;
     bool check;
-    int64_t repeat;
+    int64_t repeat; /* 0: not given */
+    bool memory;    /* run */
 
-    struct option_shape shape; /* plan */
-    attune_op op;              /* plan; 0: not given */
+    struct option_shape shape; /* all but run, as op */
+    attune_op op;              /* 0: not given. bench and tune: what work comes down to */
+    enum option_work work;     /* bench, tune */
+
+    struct option_lengths lengths; /* bench */
+    struct option_names backends;
+    struct option_names kernels;
+    bool no_verify;
+    const char *csv;
+    const char *plot;
 };
-
-void options_init(struct options *out_options);
 
 /* Parses and checks what flags say of each other, but --help alone is checked no further. options_release releases it,
  * after an error too. */

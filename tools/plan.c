@@ -3,12 +3,14 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "append.h"
 #include "arguments.h"
 #include "backend.h"
+#include "block_list.h"
 #include "commands.h"
 #include "json.h"
 #include "results.h"
@@ -35,6 +37,7 @@ struct plan {
     attune_op op;
     attune_attention_args args;
     attune_explanation explanation;
+    struct block_list block_list;
 };
 
 /* ---- The problem ---- */
@@ -77,12 +80,12 @@ static enum tool_exit explain(struct plan *plan) {
         return tool_fail_memory();
     explanation->refusal_capacity = rows;
     status = attune_explain(plan->tensors.device, plan->op, &plan->args, explanation);
-    return status == ATTUNE_OK ? TOOL_OK : tool_fail_library(status);
+    return status == ATTUNE_OK ? block_list_describe(&plan->options, &plan->block_list) : tool_fail_library(status);
 }
 
 /* ---- What it prints ---- */
 
-static enum tool_exit print_text(const attune_explanation *explanation) {
+static enum tool_exit print_text(const attune_explanation *explanation, const struct block_list *list) {
     size_t length;
     attune_status status = attune_explanation_format(explanation, NULL, 0, &length);
     if (status != ATTUNE_OK)
@@ -94,7 +97,17 @@ static enum tool_exit print_text(const attune_explanation *explanation) {
     if (status == ATTUNE_OK)
         printf("%s%s", text, length > 0 && text[length - 1] == '\n' ? "" : "\n");
     free(text);
+    if (status == ATTUNE_OK && list->given)
+        printf("%-11s %" PRId64 " of %" PRId64 " computed, %.4g%% of dense attention\n", "blocks", list->blocks,
+               list->blocks_dense, 100 * list->share);
     return status == ATTUNE_OK ? TOOL_OK : tool_fail_library(status);
+}
+
+static void add_block_list(cJSON *root, const struct block_list *list) {
+    cJSON *blocks = json_add_object(root, "block_list");
+    json_add_number(blocks, "blocks", (double)list->blocks);
+    json_add_number(blocks, "blocks_dense", (double)list->blocks_dense);
+    json_add_number(blocks, "share", list->share);
 }
 
 static void add_refusals(cJSON *root, const attune_explanation *explanation) {
@@ -106,7 +119,7 @@ static void add_refusals(cJSON *root, const attune_explanation *explanation) {
     }
 }
 
-static enum tool_exit print_json(attune_op op, const attune_explanation *explanation) {
+static enum tool_exit print_json(attune_op op, const attune_explanation *explanation, const struct block_list *list) {
     cJSON *root = json_root();
     json_add_text(root, "op", op == ATTUNE_OP_FORWARD ? "fwd" : "bwd");
     json_add_text(root, "status", attune_status_name(explanation->status));
@@ -114,6 +127,7 @@ static enum tool_exit print_json(attune_op op, const attune_explanation *explana
     json_add_text(root, "device", explanation->device);
     json_add_number(root, "tile_rows", explanation->tile_rows);
     json_add_number(root, "tile_keys", explanation->tile_keys);
+    json_add_bool(root, "tile_is_tuned", explanation->tile_is_tuned);
     json_add_number(root, "splits", explanation->splits);
     json_add_number(root, "pack", explanation->pack);
     cJSON *grid = json_add_array(root, "grid");
@@ -128,6 +142,8 @@ static enum tool_exit print_json(attune_op op, const attune_explanation *explana
     json_add_number(root, "intensity", explanation->intensity);
     json_add_number(root, "seconds_at_peak", explanation->seconds_at_peak);
     json_add_bool(root, "compute_bound", explanation->compute_bound);
+    if (list->given)
+        add_block_list(root, list);
     add_refusals(root, explanation);
     return json_print(root);
 }
@@ -139,7 +155,8 @@ static enum tool_exit execute(struct plan *plan) {
     if (!status)
         status = explain(plan);
     if (!status)
-        status = plan->options.json ? print_json(plan->op, &plan->explanation) : print_text(&plan->explanation);
+        status = plan->options.json ? print_json(plan->op, &plan->explanation, &plan->block_list)
+                                    : print_text(&plan->explanation, &plan->block_list);
     if (!status && plan->explanation.status != ATTUNE_OK)
         status = tool_fail(TOOL_UNSUPPORTED, "no kernel row of %s computes this problem", plan->explanation.device);
     return status;

@@ -39,6 +39,7 @@ static const char examples[] = "\n"
 
 struct run {
     struct options options;
+    int64_t repeat;
     struct tensors tensors;
     attune_attention_args forward;
     attune_attention_args backward; /* everything of forward, and the gradients */
@@ -72,7 +73,7 @@ static enum tool_exit run_forward(struct run *run) {
     progress_stage("forward");
     enum tool_exit status = results_create_forward(&run->options, &run->tensors, &run->forward);
     if (!status)
-        status = timing_measure(forward_once, run, run->options.repeat, &run->forward_timing);
+        status = timing_measure(forward_once, run, run->repeat, &run->forward_timing);
     run->backward = run->forward;
     return status;
 }
@@ -86,14 +87,14 @@ static enum tool_exit run_backward(struct run *run) {
     if (!status)
         status = results_create_backward(&run->options, &run->tensors, &run->backward);
     if (!status)
-        status = timing_measure(backward_once, run, run->options.repeat, &run->backward_timing);
+        status = timing_measure(backward_once, run, run->repeat, &run->backward_timing);
     return status;
 }
 
 /* ---- What comes of them ---- */
 
 static enum tool_exit print_summary(struct run *run) {
-    struct summary summary = {.outputs = &run->outputs};
+    struct summary summary = {.outputs = &run->outputs, .tells_memory = run->options.memory};
     summary.pass[summary.pass_count++] =
         (struct summary_pass){.op = ATTUNE_OP_FORWARD, .args = &run->forward, .timing = run->forward_timing};
     if (run->backward_timing.runs > 0)
@@ -110,7 +111,7 @@ static enum tool_exit finish(struct run *run) {
     attune_attention_args all = run->backward;
     all.probs = run->forward.probs;
     enum tool_exit status = results_collect(&run->options, &run->tensors, &all, &run->outputs);
-    if (!status && (run->options.json || !run->options.files[FILE_O]))
+    if (!status && (run->options.json || run->options.memory || !run->options.files[FILE_O]))
         status = print_summary(run);
     if (!status)
         status = tool_flush();
@@ -118,6 +119,7 @@ static enum tool_exit finish(struct run *run) {
 }
 
 static enum tool_exit execute(struct run *run) {
+    run->repeat = run->options.repeat > 0 ? run->options.repeat : 1;
     progress_stage("opening the device");
     enum tool_exit status = backend_open(run->options.backend, &run->tensors.device);
     if (status)

@@ -26,7 +26,9 @@ enum tool_exit summary_complete(attune_device *device, struct summary *summary) 
         if (status == ATTUNE_OK)
             snprintf(pass->kernel, sizeof pass->kernel, "%s", explanation.kernel);
     }
-    return status == ATTUNE_OK ? TOOL_OK : tool_fail_library(status);
+    if (status != ATTUNE_OK)
+        return tool_fail_library(status);
+    return summary->tells_memory ? memory_use_get(device, &summary->memory) : TOOL_OK;
 }
 
 /* ---- Text ---- */
@@ -59,6 +61,8 @@ enum tool_exit summary_print(const struct summary *summary) {
     for (int i = 0; i < summary->outputs->count; ++i)
         printf("%-10s %s %016" PRIx64 "\n", "checksum", output_name(&summary->outputs->item[i]),
                summary->outputs->item[i].checksum);
+    if (summary->tells_memory)
+        memory_use_print(&summary->memory);
     return TOOL_OK;
 }
 
@@ -104,5 +108,7 @@ enum tool_exit summary_print_json(const struct summary *summary) {
     cJSON *outputs = json_add_object(root, "outputs");
     for (int i = 0; i < summary->outputs->count; ++i)
         add_output(outputs, &summary->outputs->item[i]);
+    if (summary->tells_memory)
+        memory_use_add_json(root, &summary->memory);
     return json_print(root);
 }

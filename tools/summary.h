@@ -1,5 +1,5 @@
 /*
- * What run tells on stdout: the problem, the kernels, their times and the checksums of what they wrote.
+ * What run tells on stdout: the problem, the kernels, their times, the checksums of what they wrote, and the memory.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -7,6 +7,7 @@
 #define ATTUNE_TOOLS_SUMMARY_H
 
 #include "attune/plan.h"
+#include "memory_use.h"
 #include "outputs.h"
 #include "timing.h"
 
@@ -22,6 +23,8 @@ struct summary {
     int pass_count;
     attune_device_info device; /* summary_complete sets it */
     const struct outputs *outputs;
+    bool tells_memory;
+    struct memory_use memory; /* summary_complete sets it, if it is to be told */
 };
 
 /* Asks the library what device and kernels those are. */

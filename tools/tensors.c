@@ -59,6 +59,16 @@ enum tool_exit tensors_create(struct tensors *tensors, attune_dtype dtype, int r
     return finish(tensors, attune_memory_fill(tensors->device, NULL, out_tensor->data, 0, (uint64_t)bytes, 0));
 }
 
+enum tool_exit tensors_create_like(struct tensors *tensors, const attune_tensor *model, attune_tensor *out_tensor) {
+    attune_tensor created;
+    enum tool_exit status = tensors_create(tensors, model->dtype, model->rank, model->shape, &created);
+    if (status)
+        return status;
+    *out_tensor = *model;
+    out_tensor->data = created.data;
+    return TOOL_OK;
+}
+
 /* The array's elements as dtype has them. *out_owned is what is to be freed, NULL if they are the array's own. */
 static enum tool_exit convert(const struct array *array, attune_dtype dtype, const void **out_data, void **out_owned) {
     *out_data = array->data;
@@ -95,9 +105,27 @@ enum tool_exit tensors_upload(struct tensors *tensors, const char *flag, const s
     return status;
 }
 
-/* Copies a tensor's elements into memory from malloc. */
-static enum tool_exit fetch(struct tensors *tensors, const attune_tensor *tensor, int64_t count, void **out_data) {
-    uint64_t bytes = (uint64_t)count * attune_dtype_size_bytes(tensor->dtype);
+int64_t tensor_count(const attune_tensor *tensor) {
+    int64_t count = 1;
+    for (int axis = 0; axis < tensor->rank; ++axis)
+        count *= tensor->shape[axis];
+    return count;
+}
+
+static uint64_t tensor_bytes(const attune_tensor *tensor) {
+    return (uint64_t)tensor_count(tensor) * attune_dtype_size_bytes(tensor->dtype);
+}
+
+enum tool_exit tensors_set(struct tensors *tensors, const attune_tensor *tensor, const void *data) {
+    uint64_t bytes = tensor_bytes(tensor);
+    if (!bytes)
+        return TOOL_OK;
+    return finish(tensors, attune_memory_copy(tensors->device, NULL, ATTUNE_COPY_HOST_TO_DEVICE, tensor->data,
+                                              tensor->byte_offset, data, 0, bytes));
+}
+
+enum tool_exit tensors_get(struct tensors *tensors, const attune_tensor *tensor, void **out_data) {
+    uint64_t bytes = tensor_bytes(tensor);
     void *data = malloc(bytes ? bytes : 1);
     if (!data)
         return tool_fail_memory();
@@ -119,7 +147,7 @@ enum tool_exit tensors_download(struct tensors *tensors, const attune_tensor *te
     if (!array_measure(&array))
         return tool_fail_memory();
     void *data = NULL;
-    enum tool_exit status = fetch(tensors, tensor, array.count, &data);
+    enum tool_exit status = tensors_get(tensors, tensor, &data);
     if (status)
         return status;
     array.data = data;

@@ -27,6 +27,9 @@ void tensors_release(struct tensors *tensors);
 enum tool_exit tensors_create(struct tensors *tensors, attune_dtype dtype, int rank, const int64_t *shape,
                               attune_tensor *out_tensor);
 
+/* Another tensor that lies in memory as the model does, without gaps. */
+enum tool_exit tensors_create_like(struct tensors *tensors, const attune_tensor *model, attune_tensor *out_tensor);
+
 /* A contiguous tensor with an array's elements: floats rounded to dtype; u8, i32 as they are. A scalar becomes (1).
  * flag names the array where it has more than four axes. */
 enum tool_exit tensors_upload(struct tensors *tensors, const char *flag, const struct array *array, attune_dtype dtype,
@@ -34,6 +37,13 @@ enum tool_exit tensors_upload(struct tensors *tensors, const char *flag, const s
 
 /* The elements of a contiguous tensor: f16 as f16, other floats widened to f32. array_release frees the result. */
 enum tool_exit tensors_download(struct tensors *tensors, const attune_tensor *tensor, struct array *out_array);
+
+/* Puts bytes of the tensor's own dtype into a contiguous tensor, or takes them off it into memory from malloc: as they
+ * lie in memory, whatever axes were exchanged. */
+enum tool_exit tensors_set(struct tensors *tensors, const attune_tensor *tensor, const void *data);
+enum tool_exit tensors_get(struct tensors *tensors, const attune_tensor *tensor, void **out_data);
+
+int64_t tensor_count(const attune_tensor *tensor);
 
 /* The same elements with the two axes before the last exchanged: (B, H, S, D) seen as (B, S, H, D). rank 3 or 4. */
 attune_tensor tensor_exchange_axes(attune_tensor tensor);

@@ -13,14 +13,18 @@
 /* One run. Every operand's data is a host pointer. */
 struct attune_cpu_run {
     const attune_problem *problem;
+    const attune_schedule *schedule; /* NULL for a kernel whose row has no tiles */
     const attune_bindings *bindings;
-    char *workspace; /* of workspace_bytes(problem, team->threads), aligned to 64; NULL where that is 0 */
+    char *workspace;  /* of workspace_bytes(problem, schedule, team->threads), aligned to 64; NULL where that is 0 */
+    float *partial_o; /* of attune_workspace_map; NULL unless there are splits */
+    float *partial_lse;
     const struct attune_cpu_team *team;
 };
 
 /* What attune_kernel_row.kernel points to. */
 struct attune_cpu_kernel {
-    uint64_t (*workspace_bytes)(const attune_problem *problem, int32_t threads); /* NULL: none */
+    /* NULL: none */
+    uint64_t (*workspace_bytes)(const attune_problem *problem, const attune_schedule *schedule, int32_t threads);
     void (*execute)(const struct attune_cpu_run *run);
 };
 

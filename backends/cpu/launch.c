@@ -12,7 +12,7 @@
  *
  * A row's family is its name up to the first '_': the folder of its kernel. ATTUNE_CPU_ISA names the highest that may
  * be used; this is the order. */
-static const char *const families[] = {"reference"};
+static const char *const families[] = {"reference", "generic"};
 #define FAMILIES ((int32_t)(sizeof families / sizeof *families))
 
 static bool is_family(const char *family, const char *name, size_t length) {
@@ -63,7 +63,8 @@ bool attune_cpu_row_runnable(void *device, int32_t row, char reason[ATTUNE_REASO
 struct plan {
     attune_problem problem;
     const struct attune_cpu_kernel *kernel;
-    attune_workspace_region workspace;
+    attune_schedule schedule;
+    attune_workspace_map workspace;
 };
 
 static const struct attune_cpu_kernel *kernel_of(int32_t row) {
@@ -73,10 +74,9 @@ static const struct attune_cpu_kernel *kernel_of(int32_t row) {
 
 uint64_t attune_cpu_workspace_bytes(void *device, int32_t row, const attune_problem *problem,
                                     const attune_schedule *schedule) {
-    (void)schedule;
     const struct attune_cpu_device *cpu = device;
     const struct attune_cpu_kernel *kernel = kernel_of(row);
-    return kernel->workspace_bytes == NULL ? 0 : kernel->workspace_bytes(problem, cpu->team.threads);
+    return kernel->workspace_bytes == NULL ? 0 : kernel->workspace_bytes(problem, schedule, cpu->team.threads);
 }
 
 attune_status attune_cpu_plan_build(void *device, const attune_plan_request *request, void **out_plan) {
@@ -87,7 +87,8 @@ attune_status attune_cpu_plan_build(void *device, const attune_plan_request *req
     }
     plan->problem = *request->problem;
     plan->kernel = kernel_of(request->row);
-    plan->workspace = request->workspace.own;
+    plan->schedule = request->schedule;
+    plan->workspace = request->workspace;
     *out_plan = plan;
     return ATTUNE_OK;
 }
@@ -97,14 +98,25 @@ void attune_cpu_plan_release(void *device, void *plan) {
     attune_cpu_host->free(plan);
 }
 
+static void *region_of(const attune_bindings *bindings, const attune_workspace_region *region) {
+    return region->size_bytes == 0
+               ? NULL
+               : (char *)bindings->workspace.data + bindings->workspace.byte_offset + region->offset;
+}
+
 attune_status attune_cpu_execute(void *device, void *plan, void *stream, const attune_bindings *bindings) {
     (void)stream;
     const struct attune_cpu_device *cpu = device;
     const struct plan *planned = plan;
-    struct attune_cpu_run run = {.problem = &planned->problem, .bindings = bindings, .team = &cpu->team};
-    if (planned->workspace.size_bytes > 0) {
-        run.workspace = (char *)bindings->workspace.data + bindings->workspace.byte_offset + planned->workspace.offset;
-    }
+    const struct attune_cpu_run run = {
+        .problem = &planned->problem,
+        .schedule = &planned->schedule,
+        .bindings = bindings,
+        .workspace = region_of(bindings, &planned->workspace.own),
+        .partial_o = region_of(bindings, &planned->workspace.partial_o),
+        .partial_lse = region_of(bindings, &planned->workspace.partial_lse),
+        .team = &cpu->team,
+    };
     planned->kernel->execute(&run);
     return ATTUNE_OK;
 }

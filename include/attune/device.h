@@ -194,6 +194,25 @@ ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_memory_fill(attune_device *dev
 ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_memory_get_range(attune_device *device, const void *data,
                                                                    attune_memory_range *out_range);
 
+/* What the calls on a device took of its memory, since the device was opened. */
+typedef struct attune_memory_report {
+    size_t struct_size;
+    uint64_t tensor_bytes;         /* of the run with the most: its tensors, each counted once */
+    uint64_t workspace_bytes;      /* scratch memory that one-call functions keep for streams now */
+    uint64_t workspace_peak_bytes; /* the most scratch at any moment, with the workspace that a plan's run was given */
+    uint64_t peak_bytes;           /* the most that the tensors of a run and all scratch took together */
+} attune_memory_report;
+
+/* Tells what the calls on a device took of its memory. What a single call will take is known before it runs:
+ * attune_explanation has tensor_bytes and workspace_bytes.
+ *
+ * Tensors are counted by their shapes, whoever allocated them: a run's own, not those that the caller keeps besides.
+ * What a driver takes for itself (contexts, code) is not known here. out_report->struct_size is set by the caller.
+ * Threads: any; of runs at the same time on several threads each is counted for itself.
+ * Errors: INVALID_ARGUMENT (NULL, struct_size). */
+ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_device_get_memory(const attune_device *device,
+                                                                    attune_memory_report *out_report);
+
 /* ---- Streams ---- */
 
 /* Creates a stream: a queue whose work runs in order.

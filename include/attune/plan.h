@@ -116,6 +116,7 @@ typedef struct attune_explanation {
     char problem[ATTUNE_REASON_MAX]; /* what was asked for: operation, dtype, sizes, options */
     int32_t tile_rows;               /* Br x Bc; 0 if the kernel has no tiles */
     int32_t tile_keys;
+    bool tile_is_tuned; /* attune_tile_keep has kept it */
     int32_t splits;
     int32_t pack;             /* query heads of a group that share a tile's rows; 1: none */
     int64_t grid[3];          /* work-groups: row tiles, splits, batches x heads; folded where the device has limits */
@@ -162,6 +163,22 @@ ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_plan_explain(const attune_plan
  * out_length: characters of the whole text, without the 0. Threads: any. Errors: INVALID_ARGUMENT (NULL). */
 ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_explanation_format(const attune_explanation *explanation, char *text,
                                                                      size_t capacity, size_t *out_length);
+
+/* ---- Tuning ---- */
+
+/* Keeps a tile that was found to be the best, in a file of ATTUNE_CACHE_DIR: devices of the same backend and
+ * architecture that are opened from now on, by whatever process, take it for problems of the same class. `attune tune`
+ * measures and calls this.
+ *
+ * A class is: the kernel row, dtype, D, Dv, rows (times the query heads of a group) and keys up to 128 or more, and
+ * those options that change the work of a tile (causal, window, softcap, ALiBi, bias, mask, dropout, paging, block
+ * sparsity, descales, determinism). A tile that a call or ATTUNE_TILE asks for goes first; one that does not fit the
+ * device is passed over. Of two processes that keep tiles at the same moment the later one wins, for all classes. args:
+ * as for attune_plan_create, the row as it would be chosen for them; data may be NULL. tile_rows, tile_keys: 16 to 128.
+ * Threads: any. Errors: INVALID_ARGUMENT; UNSUPPORTED (no row, or one with a tile of its own); NOT_FOUND (args.kernel);
+ * UNAVAILABLE (no cache folder, or it cannot be written to); OUT_OF_MEMORY. */
+ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_tile_keep(attune_device *device, attune_op op, const void *args,
+                                                            int32_t tile_rows, int32_t tile_keys);
 
 ATTUNE_EXTERN_C_END
 

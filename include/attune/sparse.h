@@ -1,5 +1,6 @@
 /*
- * Block-sparse patterns: builders of the lists that attune_attention_args takes as block_row_ptr and block_col_idx.
+ * Block-sparse patterns: builders of the lists that attune_attention_args takes as block_row_ptr and block_col_idx, and
+ * what lists amount to.
  *
  * A pattern names, for each block of block_rows rows, the blocks of block_keys keys that hold a visible key: block row
  * r has the key blocks col_idx[row_ptr[r]] to col_idx[row_ptr[r + 1] - 1], strictly increasing. A block is all or
@@ -78,6 +79,36 @@ ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_sparse_strided(const attune_bl
 ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_sparse_documents(const attune_block_grid *grid,
                                                                    const int64_t *document_ends, int64_t documents,
                                                                    bool causal, int64_t *out_count);
+
+/* The blocks in which a boolean mask shows at least one key to one row. Every block that is listed is computed whole,
+ * so where a listed block is only partly visible the call is given the mask as well.
+ *
+ * mask: (rows, keys) u8 in host memory, nonzero is visible; element (i, j) at mask[i * row_stride + j * key_stride].
+ * NULL only where rows or keys is 0. Strides: 0 (the same for all) or more. Each call reads the whole mask.
+ * out_partial_count: of the listed blocks, those that are partly visible; 0 means that the pattern alone is the mask,
+ * which the call then need not be given. May be NULL.
+ * The rest as attune_sparse_sliding_window. */
+ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_sparse_from_mask(const attune_block_grid *grid, const uint8_t *mask,
+                                                                   int64_t row_stride, int64_t key_stride,
+                                                                   int64_t *out_count, int64_t *out_partial_count);
+
+/* What lists amount to. */
+typedef struct attune_sparse_summary {
+    size_t struct_size;
+    int64_t blocks;       /* that are listed: what a kernel computes */
+    int64_t blocks_dense; /* of the whole grid */
+    double pairs;         /* (row, key) pairs in the listed blocks, the last ones cut to rows and keys */
+    double share;         /* of all rows * keys pairs, 0 to 1; 0 where there are none */
+} attune_sparse_summary;
+
+/* Checks lists, by whomever they were made, and tells how much of dense attention is left of them.
+ *
+ * grid: row_ptr and col_idx are read; capacity is the number of entries in col_idx. Of lists with a pattern for each
+ * head, row_ptr is that of one head. out_summary->struct_size is set by the caller. Threads: any.
+ * Errors: INVALID_ARGUMENT (a range above; row_ptr NULL, decreasing or outside of col_idx; a block that does not exist,
+ * or is not greater than the one before it in its row: named with its place and value). */
+ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_sparse_describe(const attune_block_grid *grid,
+                                                                  attune_sparse_summary *out_summary);
 
 ATTUNE_EXTERN_C_END
 

@@ -78,9 +78,9 @@ struct opaque_plan {
 
 uint64_t opaque_workspace_bytes(void *device, int32_t row, const attune_problem *problem,
                                 const attune_schedule *schedule) {
-    (void)device, (void)schedule;
+    (void)device;
     const struct attune_cpu_kernel *kernel = kernel_of(row);
-    return kernel->workspace_bytes == NULL ? 0 : kernel->workspace_bytes(problem, THREADS);
+    return kernel->workspace_bytes == NULL ? 0 : kernel->workspace_bytes(problem, schedule, THREADS);
 }
 
 attune_status opaque_plan_build(void *device, const attune_plan_request *request, void **out_plan) {

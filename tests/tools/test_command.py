@@ -16,7 +16,7 @@ import pytest
 
 COMMAND = os.environ["TEST_COMMAND"]
 BACKEND = os.environ.get("TEST_BACKEND", "cpu")
-SUBCOMMANDS = ["devices", "run", "plan", "merge", "conform"]
+SUBCOMMANDS = ["devices", "run", "plan", "bench", "tune", "merge", "conform"]
 
 # `run`'s flags as outside scripts use them, from the contract.
 RUN_FLAGS = """
@@ -181,6 +181,18 @@ def test_json_summary():
     assert set(summary["outputs"]) == {"o", "lse", "dq"}
     for name, output in summary["outputs"].items():
         assert output == {"file": f"{name}.npy", "checksum": fnv1a(np.load(f"{name}.npy").tobytes())}
+
+
+def test_memory_report():
+    write_problem()
+    words = run_words("--memory", "-o", "o.npy")
+    memory = json.loads(expect(0, *words, "--json").stdout)["memory"]
+    q, k = 2 * 5 * 4 * 8 * 4, 2 * 7 * 2 * 8 * 4
+    assert memory["tensor_bytes"] == 2 * q + 2 * k
+    assert memory["peak_bytes"] == memory["tensor_bytes"] + memory["workspace_bytes"]
+    assert memory["process_peak_bytes"] > memory["peak_bytes"]
+    assert re.search(r"^memory +tensors 4.25 KiB, workspace ", expect(0, *words).stdout, re.M)
+    assert "memory" not in json.loads(expect(0, *run_words("--json")).stdout)
 
 
 def test_layout_changes_no_result():
@@ -368,8 +380,8 @@ def test_plan_text():
 
 
 PLAN_FIELDS = """
-op status kernel device tile_rows tile_keys splits pack grid alignment_bytes workspace_bytes tensor_bytes visible_pairs
-flops bytes intensity seconds_at_peak compute_bound refusals
+op status kernel device tile_rows tile_keys tile_is_tuned splits pack grid alignment_bytes workspace_bytes tensor_bytes
+visible_pairs flops bytes intensity seconds_at_peak compute_bound refusals
 """.split()
 
 
@@ -386,6 +398,29 @@ def test_plan_backward():
     assert fields["op"] == "bwd" and fields["kernel"]
     implied = json.loads(plan(0, "--shape", "2,5,7,4,2,8", "--do", "x", "--dq", "y", "--json").stdout)
     assert implied["op"] == "bwd"
+
+
+def write_blocks(offsets, blocks):
+    np.save("offsets.npy", np.array(offsets, "i4"))
+    np.save("blocks.npy", np.array(blocks, "i4"))
+
+
+def test_plan_tells_what_is_left_of_dense():
+    write_blocks([0, 1, 3], [1, 0, 2])
+    words = ["--shape", "2,5,7,4,2,8", "--block-sparse", "offsets.npy,blocks.npy,3,3"]
+    assert "3 of 6 computed, 48.57% of dense" in plan(0, *words).stdout
+    fields = json.loads(plan(0, *words, "--json").stdout)
+    assert fields["block_list"] == {"blocks": 3, "blocks_dense": 6, "share": pytest.approx(17 / 35)}
+    write_blocks([[0, 1, 3]] * 3 + [[3, 3, 3]], [1, 0, 2])
+    assert json.loads(plan(0, *words, "--json").stdout)["block_list"]["blocks"] == 9
+    write_blocks([0, 1, 3], [1, 2, 2])
+    assert "col_idx[2] = 2" in plan(2, *words).stderr
+
+
+def test_plan_makes_pages_of_its_own():
+    words = ["--shape", "2,1,100,4,2,8", "--page-size", "16"]
+    fields = json.loads(plan(0, *words, "--json").stdout)
+    assert "block_table" in plan(0, *words).stdout and fields["visible_pairs"] == 2 * 4 * 112
 
 
 def test_plan_is_the_plan_of_run():

@@ -244,7 +244,8 @@ void reference_case_run(struct reference_case *test) {
     const struct attune_cpu_team team = {.threads = test->threads == 0 ? 3 : test->threads,
                                          .host = &reference_case_host};
     struct attune_cpu_run run = {.problem = &test->problem, .bindings = &test->bindings, .team = &team};
-    const uint64_t bytes = kernel->workspace_bytes == NULL ? 0 : kernel->workspace_bytes(&test->problem, team.threads);
+    const uint64_t bytes =
+        kernel->workspace_bytes == NULL ? 0 : kernel->workspace_bytes(&test->problem, NULL, team.threads);
     if (bytes > 0) {
         run.workspace = aligned_alloc(64, (size_t)bytes);
         assert_non_null(run.workspace);

@@ -1,5 +1,5 @@
 /*
- * The flags of the command: what run and plan accept, what they refuse, and what they say then.
+ * The flags of the command: what run, plan, bench and tune accept, what they refuse, and what they say then.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -125,7 +125,7 @@ static void test_defaults(void **state) {
     accept("");
     assert_false(options.scale.given || options.diagonal.given || options.align.given || options.window.set);
     assert_int_equal(options.dtype, ATTUNE_DTYPE_NONE);
-    assert_int_equal(options.repeat, 1);
+    assert_int_equal(options.repeat, 0);
     assert_null(options.files[FILE_O]);
     assert_null(options.backend);
 }
@@ -282,6 +282,68 @@ static void test_plan(void **state) {
         assert_int_equal(parse(COMMAND_PLAN, refused[i]), TOOL_BAD_INPUT);
 }
 
+/* ---- bench and tune ---- */
+
+#define SHAPE "--shape 2,3,4,6,2,64 "
+
+static void test_bench(void **state) {
+    (void)state;
+    assert_int_equal(parse(COMMAND_BENCH, SHAPE "--lengths 512,1k,3K --backends cpu,cuda:1 --kernels a,b,c"), TOOL_OK);
+    assert_int_equal(options.lengths.count, 3);
+    assert_true(options.lengths.item[0] == 512 && options.lengths.item[1] == 1024 && options.lengths.item[2] == 3072);
+    assert_int_equal(options.backends.count, 2);
+    assert_string_equal(options.backends.item[1], "cuda:1");
+    assert_int_equal(options.kernels.count, 3);
+    assert_string_equal(options.kernels.item[0], "a");
+    assert_string_equal(options.kernels.item[2], "c");
+    assert_true(options.work == WORK_FORWARD && options.op == ATTUNE_OP_FORWARD && options.repeat == 0);
+    assert_int_equal(parse(COMMAND_BENCH, SHAPE "--op bwd --dq x --dlse y"), TOOL_OK);
+    assert_int_equal(options.op, ATTUNE_OP_BACKWARD);
+    assert_int_equal(parse(COMMAND_BENCH, SHAPE "--op decode"), TOOL_OK);
+    assert_true(options.work == WORK_DECODE && options.op == ATTUNE_OP_FORWARD);
+    assert_int_equal(parse(COMMAND_BENCH, SHAPE "--op append --cos c --sin s --rotary-interleaved"), TOOL_OK);
+    assert_int_equal(options.op, ATTUNE_OP_APPEND);
+}
+
+static void test_bench_refuses(void **state) {
+    (void)state;
+    static const char *const refused[][2] = {
+        {"--lengths 512", "--shape: needed"},
+        {SHAPE "--lengths 0", "1 to 32 lengths"},
+        {SHAPE "--lengths 1,,2", "1 to 32 lengths"},
+        {SHAPE "--lengths 1,", "1 to 32 lengths"},
+        {SHAPE "--lengths 1m", "separated by commas"},
+        {SHAPE "--lengths 9223372036854775807k", "1 to 32 lengths"},
+        {SHAPE "--lengths 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1", "1 to 32 lengths"},
+        {SHAPE "--backends cpu,,cuda", "1 to 32 names"},
+        {SHAPE "--backends cpu,", "1 to 32 names"},
+        {SHAPE "--backends cpu --backend cpu", "only one"},
+        {SHAPE "--kernels a --kernel a", "only one"},
+        {SHAPE "--op both", "fwd, bwd, decode or append"},
+        {SHAPE "--op fwd --dq x", "--do too"},
+        {SHAPE "--op decode --cos c --sin s", "only --op append"},
+        {SHAPE "--op append --cos c", "--sin too"},
+        {SHAPE "--op append --dlse x", "only --op bwd"},
+        {SHAPE "--repeat 1001", "1000"},
+        {SHAPE "--do x", "no such flag"},
+        {SHAPE "--knew x", "no such flag"},
+        {SHAPE "-o x", "no such flag"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; ++i) {
+        assert_int_equal(parse(COMMAND_BENCH, refused[i][0]), TOOL_BAD_INPUT);
+        if (!strstr(said, refused[i][1]))
+            fail_msg("'%s' says '%s', without '%s'", refused[i][0], said, refused[i][1]);
+    }
+}
+
+static void test_tune(void **state) {
+    (void)state;
+    assert_int_equal(parse(COMMAND_TUNE, SHAPE "--op bwd --causal --repeat 5"), TOOL_OK);
+    assert_int_equal(options.op, ATTUNE_OP_BACKWARD);
+    assert_int_equal(parse(COMMAND_TUNE, SHAPE "--tile 64x64"), TOOL_BAD_INPUT);
+    assert_int_equal(parse(COMMAND_TUNE, SHAPE "--lengths 1k"), TOOL_BAD_INPUT);
+}
+
 static int release(void **state) {
     (void)state;
     options_release(&options);
@@ -302,6 +364,9 @@ int main(void) {
         cmocka_unit_test(test_flags_that_need_others),
         cmocka_unit_test(test_flags_that_exclude_others),
         cmocka_unit_test(test_plan),
+        cmocka_unit_test(test_bench),
+        cmocka_unit_test(test_bench_refuses),
+        cmocka_unit_test(test_tune),
     };
     return cmocka_run_group_tests(tests, NULL, release);
 }

@@ -22,7 +22,9 @@ static uint64_t thread_bytes(const attune_problem *problem) {
     return scratch.used_bytes;
 }
 
-static uint64_t append_workspace_bytes(const attune_problem *problem, int32_t threads) {
+static uint64_t append_workspace_bytes(const attune_problem *problem, const attune_schedule *schedule,
+                                       int32_t threads) {
+    (void)schedule;
     return attune_reference_scratch_bytes(0, thread_bytes(problem), threads);
 }
 

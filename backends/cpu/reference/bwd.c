@@ -59,7 +59,9 @@ static double *row_dots_cut(const attune_problem *problem, char *base, uint64_t 
     return dots;
 }
 
-static uint64_t backward_workspace_bytes(const attune_problem *problem, int32_t threads) {
+static uint64_t backward_workspace_bytes(const attune_problem *problem, const attune_schedule *schedule,
+                                         int32_t threads) {
+    (void)schedule;
     uint64_t shared_bytes = 0;
     uint64_t thread_bytes = 0;
     (void)row_dots_cut(problem, NULL, &shared_bytes);

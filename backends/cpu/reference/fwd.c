@@ -37,7 +37,9 @@ static struct forward_scratch scratch_cut(const attune_problem *problem, char *b
     return cut;
 }
 
-static uint64_t forward_workspace_bytes(const attune_problem *problem, int32_t threads) {
+static uint64_t forward_workspace_bytes(const attune_problem *problem, const attune_schedule *schedule,
+                                        int32_t threads) {
+    (void)schedule;
     uint64_t thread_bytes = 0;
     (void)scratch_cut(problem, NULL, &thread_bytes);
     return attune_reference_scratch_bytes(0, thread_bytes, threads);

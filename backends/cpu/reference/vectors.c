@@ -63,7 +63,7 @@ struct reference_vectors attune_reference_vectors(const struct attune_cpu_run *r
     return vectors;
 }
 
-static char *address_of(const struct reference_vectors *vectors, int64_t position) {
+char *attune_reference_vector_address(const struct reference_vectors *vectors, int64_t position) {
     if (vectors->table == NULL) {
         return vectors->first + position * vectors->stride_bytes;
     }
@@ -82,7 +82,7 @@ double attune_reference_descale(const struct reference_vectors *vectors, int64_t
 }
 
 void attune_reference_vector_load(const struct reference_vectors *vectors, int64_t position, double *out) {
-    attune_reference_load_all(vectors->dtype, address_of(vectors, position), vectors->length, out);
+    attune_reference_load_all(vectors->dtype, attune_reference_vector_address(vectors, position), vectors->length, out);
     if (vectors->descale != NULL) {
         const double descale = attune_reference_descale(vectors, position);
         for (int64_t d = 0; d < vectors->length; d++) {
@@ -92,7 +92,7 @@ void attune_reference_vector_load(const struct reference_vectors *vectors, int64
 }
 
 void attune_reference_vector_store(const struct reference_vectors *vectors, int64_t position, const double *values) {
-    char *array = address_of(vectors, position);
+    char *array = attune_reference_vector_address(vectors, position);
     for (int64_t d = 0; d < vectors->length; d++) {
         attune_reference_store(vectors->dtype, array, d, values[d]);
     }

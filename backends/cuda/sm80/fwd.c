@@ -14,7 +14,8 @@
 
 static int64_t shared_bytes(const attune_problem *problem) {
     const int64_t width = attune_max(problem->head_dim, problem->head_dim_v) + 1;
-    return (int64_t)sizeof(float) * (ATTUNE_CUDA_FORWARD_ROWS * problem->head_dim + ATTUNE_CUDA_FORWARD_KEYS * width);
+    return (int64_t)sizeof(float) * (ATTUNE_CUDA_FORWARD_ROWS * (ATTUNE_CUDA_FORWARD_KEYS + problem->head_dim) +
+                                     ATTUNE_CUDA_FORWARD_KEYS * width);
 }
 
 static bool accepts(const struct attune_cuda_device *device, const attune_kernel_row *row,

@@ -276,26 +276,32 @@ __device__ float update_row(attune_softmax *state, float score, float *factor) {
     return weight;
 }
 
-/* O += P V of the warp's rows; a lane has every 32nd column. */
+/* O += P V of the warp's rows; a lane has every 32nd column. weights: the warp's own, key by key. A tile's keys are
+ * summed before they join o: one long sum of 2^16 keys would be off by several 1e-6. */
 __device__ void add_values(const attune_cuda_forward_params &p, const float *v_tile, const float weight[ROWS_OF_WARP],
-                           float o[ROWS_OF_WARP][COLUMNS_MAX]) {
+                           float4 *weights, float o[ROWS_OF_WARP][COLUMNS_MAX]) {
     const int lane = threadIdx.x % LANES;
-    for (int key = 0; key < KEYS; key++) {
-        float w[ROWS_OF_WARP];
+    static_assert(ROWS_OF_WARP == 4, "a float4 holds a key's weights");
+    __syncwarp();
+    weights[lane] = make_float4(weight[0], weight[1], weight[2], weight[3]);
+    __syncwarp();
 #pragma unroll
-        for (int r = 0; r < ROWS_OF_WARP; r++) {
-            w[r] = __shfl_sync(ALL_LANES, weight[r], key);
-        }
-#pragma unroll
-        for (int c = 0; c < COLUMNS_MAX; c++) {
-            const int column = c * LANES + lane;
-            if (column < p.head_dim_v) {
+    for (int c = 0; c < COLUMNS_MAX; c++) {
+        const int column = c * LANES + lane;
+        if (column < p.head_dim_v) {
+            float4 part = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            for (int key = 0; key < KEYS; key++) {
                 const float element = v_tile[key * (p.head_dim_v + 1) + column];
-#pragma unroll
-                for (int r = 0; r < ROWS_OF_WARP; r++) {
-                    o[r][c] = fmaf(w[r], element, o[r][c]);
-                }
+                const float4 w = weights[key];
+                part.x = fmaf(w.x, element, part.x);
+                part.y = fmaf(w.y, element, part.y);
+                part.z = fmaf(w.z, element, part.z);
+                part.w = fmaf(w.w, element, part.w);
             }
+            o[0][c] += part.x;
+            o[1][c] += part.y;
+            o[2][c] += part.z;
+            o[3][c] += part.w;
         }
     }
 }
@@ -349,8 +355,8 @@ __device__ void write_rows(const attune_cuda_forward_params &p, const place &at,
 }
 
 template <typename T>
-__device__ void forward_tile(const attune_cuda_forward_params &p, const place &at, int64_t tile_row, float *q_tile,
-                             float *kv_tile) {
+__device__ void forward_tile(const attune_cuda_forward_params &p, const place &at, int64_t tile_row, float4 *weights,
+                             float *q_tile, float *kv_tile) {
     const int warp = threadIdx.x / LANES;
     const int64_t first_row = tile_row + warp * ROWS_OF_WARP;
     const float *q_of_warp = q_tile + warp * ROWS_OF_WARP * p.head_dim;
@@ -390,7 +396,7 @@ __device__ void forward_tile(const attune_cuda_forward_params &p, const place &a
         __syncthreads();
         load_kv<T>(p, p.v, p.descale_v, at, first_key, seen, p.head_dim_v, kv_tile);
         __syncthreads();
-        add_values(p, kv_tile, score, o);
+        add_values(p, kv_tile, score, weights + warp * KEYS, o);
     }
     if (p.probs.data != nullptr) {
         write_probs<T>(p, at, q_of_warp, kv_tile, first_row, seen, state);
@@ -400,17 +406,18 @@ __device__ void forward_tile(const attune_cuda_forward_params &p, const place &a
 
 } // namespace
 
-/* Work-groups go round, so that any number of tiles fits a launch. Shared memory: ROWS x D of q, then KEYS x (max(D,
- * Dv) + 1) of K or V. */
+/* Work-groups go round, so that any number of tiles fits a launch. Shared memory: ROWS x KEYS weights, ROWS x D of q,
+ * then KEYS x (max(D, Dv) + 1) of K or V. */
 extern "C" __global__ void __launch_bounds__(WARPS *LANES)
     ATTUNE_SYMBOL(const __grid_constant__ attune_cuda_forward_params p) {
-    extern __shared__ float shared[];
+    extern __shared__ float4 weights[];
+    float *q_tile = reinterpret_cast<float *>(weights + WARPS * KEYS);
     const int64_t tiles = p.batch * p.heads_q * p.row_tiles;
     for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const place at = find_place(p, tile / p.row_tiles);
         const int64_t tile_row = tile % p.row_tiles * ROWS;
         if (tile_row < at.mask.rows) {
-            forward_tile<ATTUNE_STORAGE>(p, at, tile_row, shared, shared + ROWS * p.head_dim);
+            forward_tile<ATTUNE_STORAGE>(p, at, tile_row, weights, q_tile, q_tile + ROWS * p.head_dim);
         }
         __syncthreads();
     }

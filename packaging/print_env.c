@@ -1,5 +1,5 @@
 /*
- * Prints the README's table of environment variables from core's own.
+ * Prints core's table of environment variables: the README has it, and the man page is made of it.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -1,0 +1,175 @@
+/*
+ * dK = scale dS^T Q and dV = (P o Z)^T dO, summed over the group's query heads: a tile of keys walks the tiles of rows.
+ * Source: arXiv 2307.08691, algorithm 2.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <string.h>
+
+#include "attune/backend_util.h"
+#include "backends/cpu/generic/backward.h"
+#include "backends/cpu/generic/listed.h"
+#include "backends/cpu/generic/load.h"
+#include "backends/cpu/reference/operand.h"
+#include "core/portable/work.h"
+
+#define LANES ATTUNE_GENERIC_LANES
+
+struct dkv_scratch {
+    struct generic_gradient gradient;
+    struct generic_matrix q; /* of the tile's rows, as rows */
+    struct generic_matrix dout;
+    struct generic_matrix weight; /* a row for each key, a column for each row of the tile */
+    struct generic_matrix grad;
+    struct generic_matrix dk;
+    struct generic_matrix dv;
+};
+
+static struct dkv_scratch scratch_cut(const attune_problem *problem, const attune_schedule *schedule, char *base,
+                                      uint64_t *out_bytes) {
+    struct reference_scratch scratch = {.base = base};
+    const int64_t rows = schedule->tile_rows;
+    const int64_t keys = schedule->tile_keys;
+    const struct dkv_scratch cut = {
+        .gradient = attune_generic_gradient_take(&scratch, problem, rows, keys),
+        .q = attune_generic_take_matrix(&scratch, rows, problem->head_dim),
+        .dout = attune_generic_take_matrix(&scratch, rows, problem->head_dim_v),
+        .weight = attune_generic_take_matrix(&scratch, keys, rows),
+        .grad = attune_generic_take_matrix(&scratch, keys, rows),
+        .dk = attune_generic_take_matrix(&scratch, keys, problem->head_dim),
+        .dv = attune_generic_take_matrix(&scratch, keys, problem->head_dim_v),
+    };
+    *out_bytes = scratch.used_bytes;
+    return cut;
+}
+
+uint64_t attune_generic_dkv_bytes(const attune_problem *problem, const attune_schedule *schedule, int32_t threads) {
+    uint64_t bytes = 0;
+    (void)threads;
+    (void)scratch_cut(problem, schedule, NULL, &bytes);
+    return bytes;
+}
+
+static void clear(struct generic_matrix matrix, int64_t columns) {
+    const int64_t lines = attune_generic_panels(columns) * matrix.rows;
+    memset(matrix.value, 0, (size_t)(lines * LANES) * sizeof(float));
+}
+
+/* ---- A tile of rows ---- */
+
+/* Q and dO as rows. A row without a visible key gives no gradient, whatever its dO. */
+static void load_rows(const struct generic_tile *tile, int64_t first, int64_t count,
+                      const struct dkv_scratch *scratch) {
+    const struct reference_vectors q = attune_generic_lane_vectors(tile, ATTUNE_OPERAND_Q, tile->first.head);
+    const struct reference_vectors dout = attune_generic_lane_vectors(tile, ATTUNE_OPERAND_DOUT, tile->first.head);
+    attune_generic_load_rows(&q, first, count, scratch->q);
+    attune_generic_load_rows(&dout, first, count, scratch->dout);
+    (void)attune_generic_clean(scratch->q, count, attune_generic_panels(q.length), scratch->q);
+    for (int64_t row = 0; row < count; row++) {
+        for (int64_t panel = 0;
+             scratch->gradient.lse[row] == -ATTUNE_INFINITY && panel < attune_generic_panels(dout.length); panel++) {
+            memset(attune_generic_at(scratch->dout, panel, row), 0, LANES * sizeof(float));
+        }
+    }
+}
+
+/* P o Z and dS of the whole tile: 0 for strips that see none of the keys. */
+static void fill_pairs(const struct generic_tile *tile, attune_interval keys, const struct dkv_scratch *scratch) {
+    const int64_t lines =
+        (keys.end - keys.begin + ATTUNE_GENERIC_BLOCK - 1) / ATTUNE_GENERIC_BLOCK * ATTUNE_GENERIC_BLOCK;
+    for (int64_t s = 0; s < tile->strips; s++) {
+        const struct generic_span span = attune_generic_strip_span(&tile->strip[s], keys);
+        float *weight = attune_generic_at(scratch->weight, s, 0);
+        float *grad = attune_generic_at(scratch->grad, s, 0);
+        if (span.end - span.begin < lines) {
+            memset(weight, 0, (size_t)(lines * LANES) * sizeof(float));
+            memset(grad, 0, (size_t)(lines * LANES) * sizeof(float));
+        }
+        if (span.begin < span.end) {
+            attune_generic_gradient_strip(tile, s, span, &scratch->gradient, false, weight, grad);
+        }
+    }
+}
+
+static void add_rows(const struct generic_tile *tile, int64_t first, int64_t count, attune_interval keys,
+                     const struct dkv_scratch *scratch) {
+    const attune_problem *problem = tile->run->problem;
+    attune_generic_gradient_load(tile, &scratch->gradient);
+    load_rows(tile, first, count, scratch);
+    fill_pairs(tile, keys, scratch);
+    attune_generic_multiply_add(scratch->grad, keys.end - keys.begin, scratch->q, count,
+                                attune_generic_panels(problem->head_dim), scratch->dk);
+    attune_generic_multiply_add(scratch->weight, keys.end - keys.begin, scratch->dout, count,
+                                attune_generic_panels(problem->head_dim_v), scratch->dv);
+}
+
+/* ---- A tile of keys ---- */
+
+static void add_head(const struct attune_cpu_run *run, const struct reference_sequence *sequence, int64_t head,
+                     attune_interval keys, const struct dkv_scratch *scratch) {
+    const int64_t size = run->schedule->tile_rows;
+    const attune_interval rows = attune_mask_rows(sequence->mask, keys.begin, keys.end - keys.begin);
+    const attune_interval tiles = attune_interval_tiles(rows, size);
+    for (int64_t index = tiles.begin; index < tiles.end; index++) {
+        const attune_interval part = attune_interval_cut(index * size, (index + 1) * size, rows.begin, rows.end);
+        const struct generic_rows wanted = {
+            .batch = sequence->batch,
+            .head = head,
+            .pack = 1,
+            .first = part.begin,
+            .count = part.end - part.begin,
+        };
+        struct generic_tile tile;
+        if (attune_generic_tile_make(run, sequence, &wanted, scratch->gradient.strip, &tile) &&
+            attune_generic_tile_lists(&tile, keys)) {
+            add_rows(&tile, wanted.first, wanted.count, keys, scratch);
+        }
+    }
+}
+
+static void store_if_given(const struct attune_cpu_run *run, const struct reference_sequence *sequence,
+                           attune_operand operand, int64_t head, attune_interval keys, struct generic_matrix rows,
+                           float factor) {
+    if (attune_reference_has(run, operand)) {
+        const struct reference_vectors vectors = attune_reference_vectors(run, sequence, operand, head);
+        attune_generic_store_rows(&vectors, keys.begin, keys.end - keys.begin, rows, factor);
+    }
+}
+
+/* A unit is a tile of keys of one key-value head of one sequence. A key under the left padding or past the sequence's
+ * end has no row in dk and dv. */
+static void dkv_unit(const void *context, int64_t unit, int32_t thread) {
+    const struct attune_cpu_run *run = context;
+    const attune_problem *problem = run->problem;
+    const int64_t size = run->schedule->tile_keys;
+    const int64_t tiles = attune_ceil_div(problem->keys, size);
+    const int64_t head_kv = unit / tiles % problem->heads_kv;
+    const int64_t group = problem->heads_q / problem->heads_kv;
+    const int64_t first = unit % tiles * size;
+    const struct reference_sequence sequence = attune_reference_sequence(run, unit / tiles / problem->heads_kv);
+    const attune_interval keys = attune_interval_cut(first, first + size, sequence.mask.leftpad, sequence.mask.keys);
+    if (keys.begin == keys.end) {
+        return;
+    }
+    const uint64_t bytes = attune_generic_dkv_bytes(problem, run->schedule, run->team->threads);
+    uint64_t used = 0;
+    const struct dkv_scratch scratch =
+        scratch_cut(problem, run->schedule, attune_generic_thread_base(run, thread, bytes), &used);
+    const struct reference_vectors k = attune_reference_vectors(run, &sequence, ATTUNE_OPERAND_K, head_kv);
+    const struct reference_vectors v = attune_reference_vectors(run, &sequence, ATTUNE_OPERAND_V, head_kv);
+    attune_generic_load_rows(&k, keys.begin, keys.end - keys.begin, scratch.gradient.k);
+    attune_generic_load_rows(&v, keys.begin, keys.end - keys.begin, scratch.gradient.v);
+    clear(scratch.dk, problem->head_dim);
+    clear(scratch.dv, problem->head_dim_v);
+    for (int64_t head = head_kv * group; head < (head_kv + 1) * group; head++) {
+        add_head(run, &sequence, head, keys, &scratch);
+    }
+    store_if_given(run, &sequence, ATTUNE_OPERAND_DK, head_kv, keys, scratch.dk, (float)run->bindings->scale);
+    store_if_given(run, &sequence, ATTUNE_OPERAND_DV, head_kv, keys, scratch.dv, 1.0f);
+}
+
+void attune_generic_dkv(const struct attune_cpu_run *run, double operations) {
+    const attune_problem *problem = run->problem;
+    const int64_t tiles = attune_ceil_div(problem->keys, run->schedule->tile_keys);
+    attune_cpu_team_run(run->team, problem->batch * problem->heads_kv * tiles, 2 * operations, dkv_unit, run);
+}

@@ -1,0 +1,79 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "backends/cpu/generic/combine.h"
+
+#include "backends/cpu/generic/load.h"
+#include "backends/cpu/reference/operand.h"
+#include "core/portable/softmax.h"
+#include "core/portable/work.h"
+
+/* ---- Weights ---- */
+
+void attune_generic_weigh_parts(const float *lse, int64_t parts, struct generic_weights *out_weights) {
+    attune_softmax whole = attune_softmax_empty();
+    for (int64_t n = 0; n < parts; n++) {
+        whole.max = attune_fmaxf(whole.max, lse[n]);
+    }
+    for (int64_t n = 0; n < parts; n++) {
+        const attune_softmax part = attune_softmax_from_logit(lse[n]);
+        const float weight = attune_softmax_weight(part.max, attune_softmax_base(whole.max));
+        out_weights->weight[n] = part.sum == 0.0f ? 0.0f : weight;
+        whole.sum += part.sum * weight;
+    }
+    const attune_softmax_result result = attune_softmax_finish(whole);
+    out_weights->inverse = result.inverse;
+    out_weights->lse = result.lse;
+}
+
+/* ---- Splits ---- */
+
+struct generic_part attune_generic_part(const struct attune_cpu_run *run, int64_t split, int64_t batch, int64_t head,
+                                        int64_t row) {
+    const attune_problem *problem = run->problem;
+    const int64_t at = attune_partial_row(problem->batch, problem->heads_q, problem->rows, split, batch, head, row);
+    return (struct generic_part){run->partial_o + at * problem->head_dim_v, run->partial_lse + at};
+}
+
+static void combine_row(const struct attune_cpu_run *run, const struct reference_sequence *sequence, int64_t head,
+                        int64_t row) {
+    const struct reference_vectors o = attune_reference_vectors(run, sequence, ATTUNE_OPERAND_O, head);
+    const int64_t splits = run->schedule->splits;
+    struct generic_weights weights;
+    float lse[ATTUNE_MERGE_PARTS_MAX] = {0};
+    float sum[ATTUNE_GENERIC_LENGTH_MAX];
+    for (int64_t n = 0; n < splits; n++) {
+        lse[n] = *attune_generic_part(run, n, sequence->batch, head, row).lse;
+    }
+    attune_generic_weigh_parts(lse, splits, &weights);
+    attune_generic_parts_begin(o.length, sum);
+    for (int64_t n = 0; n < splits; n++) {
+        const float *part = attune_generic_part(run, n, sequence->batch, head, row).o;
+        attune_generic_parts_add(part, weights.weight[n], o.length, sum);
+    }
+    attune_generic_parts_finish(&weights, o.length, sum);
+    attune_generic_store_vector(&o, row, sum);
+    if (attune_reference_has(run, ATTUNE_OPERAND_LSE)) {
+        *(float *)(void *)attune_reference_address(run, ATTUNE_OPERAND_LSE, sequence->batch, head,
+                                                   sequence->first_row + row) = weights.lse;
+    }
+}
+
+/* A unit is a row of a sequence, with all its heads. */
+static void combine_unit(const void *context, int64_t unit, int32_t thread) {
+    (void)thread;
+    const struct attune_cpu_run *run = context;
+    const int64_t row = unit % run->problem->rows;
+    const struct reference_sequence sequence = attune_reference_sequence(run, unit / run->problem->rows);
+    for (int64_t head = 0; head < run->problem->heads_q && row < sequence.mask.rows; head++) {
+        combine_row(run, &sequence, head, row);
+    }
+}
+
+void attune_generic_combine(const struct attune_cpu_run *run) {
+    const attune_problem *problem = run->problem;
+    const int64_t units = problem->batch * problem->rows;
+    const double operations =
+        (double)units * (double)problem->heads_q * (double)problem->head_dim_v * (double)run->schedule->splits;
+    attune_cpu_team_run(run->team, units, operations, combine_unit, run);
+}
