@@ -27,6 +27,11 @@ struct CUstream_st {
 STUB_EXPORT extern struct stub_cuda stub_cuda;
 extern pthread_mutex_t stub_lock; /* guards stub_cuda and all lists */
 
+/* Where kernels do compute: what runs them, and device memory at the addresses that it has. */
+extern void (*stub_kernel_run)(const char *kernel, unsigned blocks, unsigned threads, unsigned shared_bytes,
+                               void *parameters);
+extern bool stub_memory_is_reachable;
+
 /* What the call is to return: an error if it is the one that fails. */
 CUresult stub_count_call(const char *function);
 

@@ -10,6 +10,7 @@
 
 #define FIRST_ADDRESS  ((CUdeviceptr)1 << 45)
 #define ADDRESSES_STEP ((CUdeviceptr)1 << 32)
+#define ALIGNMENT      256
 
 struct memory {
     struct memory *next;
@@ -19,6 +20,7 @@ struct memory {
     int device; /* -1: pinned */
 };
 
+bool stub_memory_is_reachable;
 static struct memory *memories;
 static CUdeviceptr next_address = FIRST_ADDRESS;
 
@@ -44,11 +46,11 @@ static char *translate(CUdeviceptr address, size_t bytes) {
 static struct memory *add_memory(size_t bytes, bool pinned) {
     struct memory *memory = calloc(1, sizeof *memory);
     memory->bytes = bytes;
-    memory->host = malloc(bytes);
+    memory->host = aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
     pthread_mutex_lock(&stub_lock);
     memory->device = pinned ? -1 : stub_current()->device;
-    memory->address = pinned ? (CUdeviceptr)(uintptr_t)memory->host : next_address;
-    next_address += pinned ? 0 : ADDRESSES_STEP;
+    memory->address = pinned || stub_memory_is_reachable ? (CUdeviceptr)(uintptr_t)memory->host : next_address;
+    next_address += ADDRESSES_STEP;
     memory->next = memories;
     memories = memory;
     stub_cuda.live.memories++;

@@ -1,10 +1,12 @@
 /*
- * The stub's streams and events, modules and launches: everything is done at once, and kernels compute nothing.
+ * The stub's streams and events, modules and launches: everything is done at once, and kernels compute nothing unless
+ * stub_kernel_run is set.
  *
  * STUB_CUDA_OLD leaves a symbol out, as an older driver does.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/support/stub_cuda_internal.h"
@@ -18,6 +20,7 @@ struct CUevent_st {
 
 struct CUfunc_st {
     CUcontext context;
+    char name[64];
     int shared_bytes_max; /* dynamic */
 };
 
@@ -26,7 +29,10 @@ struct CUmod_st {
     struct CUfunc_st function;
 };
 
+void (*stub_kernel_run)(const char *kernel, unsigned blocks, unsigned threads, unsigned shared_bytes, void *parameters);
+
 static int64_t clock_ticks;
+static pthread_mutex_t kernel_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- Streams and events ---- */
 
@@ -148,7 +154,7 @@ STUB_EXPORT CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *imag
     memcpy(&magic, image, sizeof magic);
     STUB_REQUIRE(magic == FAT_BINARY_MAGIC, CUDA_ERROR_INVALID_IMAGE);
     CUmodule made = stub_handle_add(sizeof *made, &stub_cuda.live.modules);
-    made->function = (struct CUfunc_st){stub_current(), STUB_SHARED_BYTES_DEFAULT};
+    made->function = (struct CUfunc_st){stub_current(), "", STUB_SHARED_BYTES_DEFAULT};
     stub_cuda.modules_loaded++;
     *module = made;
     return CUDA_SUCCESS;
@@ -164,6 +170,7 @@ STUB_EXPORT CUresult CUDAAPI cuModuleGetFunction(CUfunction *function, CUmodule 
     STUB_BEGIN("cuModuleGetFunction");
     STUB_REQUIRE(stub_handle_is_alive(module), CUDA_ERROR_INVALID_HANDLE);
     STUB_REQUIRE(strncmp(name, "attune_", strlen("attune_")) == 0, CUDA_ERROR_NOT_FOUND);
+    snprintf(module->function.name, sizeof module->function.name, "%s", name);
     *function = &module->function;
     return CUDA_SUCCESS;
 }
@@ -199,6 +206,11 @@ STUB_EXPORT CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned int gr
     stub_cuda.launches++;
     stub_cuda.last_launch = (struct stub_cuda_launch){function->context->device, stream, grid_x, block_x, shared_bytes};
     pthread_mutex_unlock(&stub_lock);
+    if (stub_kernel_run != NULL) {
+        pthread_mutex_lock(&kernel_lock);
+        stub_kernel_run(function->name, grid_x, block_x, shared_bytes, parameters[0]);
+        pthread_mutex_unlock(&kernel_lock);
+    }
     return CUDA_SUCCESS;
 }
 

@@ -1,0 +1,189 @@
+/*
+ * Threads as contexts of one processor thread: each runs until it waits, then the next one does.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "tests/emulator/cuda_threads.h"
+
+#include "tests/emulator/cuda_run.h"
+
+#include <setjmp.h>
+#include <ucontext.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+emulator_index threadIdx, blockIdx, blockDim, gridDim;
+
+/* What kernels declare as extern __shared__. */
+constexpr unsigned SHARED_BYTES_MAX = 232448;
+alignas(16) float shared[SHARED_BYTES_MAX / sizeof(float)];
+
+namespace {
+
+constexpr unsigned LANES = 32;
+constexpr unsigned THREADS_MAX = 1024;
+constexpr size_t STACK_BYTES = 128 * 1024;
+constexpr unsigned char CANARY = 0xA5;
+
+struct barrier {
+    unsigned arrived;
+    unsigned passed; /* times that all have arrived */
+};
+
+struct thread {
+    ucontext_t beginning;
+    jmp_buf place; /* where it waits, once it has begun: jumps change no signal mask, which takes system calls */
+    std::unique_ptr<char[]> stack;
+    bool begun;
+    bool done;
+    unsigned shuffles;
+};
+
+thread threads[THREADS_MAX];
+barrier block_barrier, warp_barriers[THREADS_MAX / LANES];
+/* By turns, so that a lane that is ahead overwrites nothing that another has yet to read. */
+float exchanged[2][THREADS_MAX];
+jmp_buf scheduler;
+unsigned long progress;
+
+void (*running_kernel)(void *);
+void *running_parameters;
+
+[[noreturn]] void give_up(const char *why) {
+    std::fprintf(stderr, "emulator: block %u: %s\n", blockIdx.x, why);
+    std::abort();
+}
+
+void wait_at(barrier *at, unsigned count) {
+    const unsigned self = threadIdx.x;
+    const unsigned turn = at->passed;
+    if (++at->arrived == count) {
+        at->arrived = 0;
+        at->passed++;
+        progress++;
+        return;
+    }
+    while (at->passed == turn) {
+        if (_setjmp(threads[self].place) == 0) {
+            _longjmp(scheduler, 1);
+        }
+    }
+}
+
+void begin_thread() {
+    running_kernel(running_parameters);
+    threads[threadIdx.x].done = true;
+    progress++;
+    _longjmp(scheduler, 1);
+}
+
+void make_thread(thread *made) {
+    if (!made->stack) {
+        made->stack = std::make_unique<char[]>(STACK_BYTES);
+    }
+    getcontext(&made->beginning);
+    made->beginning.uc_stack.ss_sp = made->stack.get();
+    made->beginning.uc_stack.ss_size = STACK_BYTES;
+    made->beginning.uc_link = nullptr;
+    made->begun = made->done = false;
+    made->shuffles = 0;
+    makecontext(&made->beginning, begin_thread, 0);
+}
+
+void run_until_it_waits(unsigned index) {
+    threadIdx.x = index;
+    if (_setjmp(scheduler) != 0) {
+        return;
+    }
+    if (threads[index].begun) {
+        _longjmp(threads[index].place, 1);
+    }
+    threads[index].begun = true;
+    setcontext(&threads[index].beginning);
+}
+
+/* Lets every thread run once that is not done. Returns how many are not. */
+unsigned run_all() {
+    unsigned left = 0;
+    for (unsigned index = 0; index < blockDim.x; index++) {
+        if (!threads[index].done) {
+            run_until_it_waits(index);
+            left += !threads[index].done;
+        }
+    }
+    return left;
+}
+
+void run_block(unsigned shared_bytes) {
+    unsigned char *bytes = reinterpret_cast<unsigned char *>(shared);
+    std::memset(bytes, 0xFF, shared_bytes); /* NaN */
+    std::memset(bytes + shared_bytes, CANARY, SHARED_BYTES_MAX - shared_bytes);
+    block_barrier = {0, 0};
+    for (barrier &each : warp_barriers) {
+        each = {0, 0};
+    }
+    for (unsigned index = 0; index < blockDim.x; index++) {
+        make_thread(&threads[index]);
+    }
+    unsigned long before;
+    do {
+        before = progress;
+    } while (run_all() > 0 && progress != before);
+    for (unsigned index = 0; index < blockDim.x; index++) {
+        if (!threads[index].done) {
+            give_up("threads wait for each other for ever");
+        }
+    }
+    for (unsigned at = shared_bytes; at < SHARED_BYTES_MAX; at++) {
+        if (bytes[at] != CANARY) {
+            give_up("shared memory is written past its end");
+        }
+    }
+}
+
+} // namespace
+
+void __syncthreads() {
+    wait_at(&block_barrier, blockDim.x);
+}
+
+float emulator_shuffle(float x, unsigned lane) {
+    const unsigned self = threadIdx.x;
+    const unsigned first = self / LANES * LANES;
+    float *slots = exchanged[threads[self].shuffles++ % 2];
+    slots[self] = x;
+    wait_at(&warp_barriers[self / LANES], LANES);
+    return slots[first + lane];
+}
+
+/* ---- Kernels by name ---- */
+
+static const emulator_kernel *kernels;
+
+emulator_kernel::emulator_kernel(const char *kernel_name, void (*kernel)(void *))
+    : name(kernel_name), run(kernel), next(kernels) {
+    kernels = this;
+}
+
+void emulator_run(const char *name, unsigned blocks, unsigned count, unsigned shared_bytes, void *parameters) {
+    const emulator_kernel *kernel = kernels;
+    while (kernel != nullptr && std::strcmp(kernel->name, name) != 0) {
+        kernel = kernel->next;
+    }
+    if (kernel == nullptr) {
+        give_up(name);
+    }
+    if (count > THREADS_MAX || count % LANES != 0 || shared_bytes > SHARED_BYTES_MAX) {
+        give_up("a launch that no device takes");
+    }
+    running_kernel = kernel->run;
+    running_parameters = parameters;
+    blockDim.x = count;
+    gridDim.x = blocks;
+    for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++) {
+        run_block(shared_bytes);
+    }
+}
