@@ -66,10 +66,10 @@ ATTUNE_FN bool attune_dropout_keeps(attune_dropout dropout, attune_i64 batch, at
                                     attune_i64 key) {
     const attune_i64 position = dropout.key_origin + key;
     const attune_philox_words words = attune_dropout_words(dropout, batch, head, row, position / 4);
-    const attune_u32 half = (attune_u32)(position % 4 / 2);
+    const attune_u32 pair = (attune_u32)(position % 4 / 2);
     /* Chosen, not indexed: an index that a compiler cannot see puts the array into memory. */
-    const attune_u32 even = half == 0 ? words.word[0] : words.word[2];
-    const attune_u32 odd = half == 0 ? words.word[1] : words.word[3];
+    const attune_u32 even = pair == 0 ? words.word[0] : words.word[2];
+    const attune_u32 odd = pair == 0 ? words.word[1] : words.word[3];
     return attune_dropout_keeps_word(dropout, position % 2 == 0 ? even : odd);
 }
 
