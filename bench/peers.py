@@ -247,4 +247,6 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    # Not the default stream: its handle is NULL, which attune takes for its own default.
+    with torch.cuda.stream(torch.cuda.Stream()):
+        main()
