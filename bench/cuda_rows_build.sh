@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the CUDA backend with its kernels of one architecture, and bench/cuda_rows.c, into FOLDER/cuda_rows.so:
-# bench/cuda_rows_build.sh FOLDER ARCHITECTURE [JOBS]
+# bench/cuda_rows_build.sh FOLDER ARCHITECTURE [JOBS [ROWS [FLAGS of nvcc]]]; ROWS: a pattern of grep -E on their names
 # SPDX-License-Identifier: Apache-2.0
 set -eu
 cd "$(dirname "$0")/.."
@@ -8,11 +8,14 @@ cd "$(dirname "$0")/.."
 folder=$1
 architecture=$2 # as in kernels.def: sm_80, sm_90a
 jobs=${3:-$(nproc)}
+pattern=${4:-.}
+export NVCC_FLAGS="${5:-}"
 cuda=${CUDA_HOME:-/usr/local/cuda}
 mkdir -p "$folder"
 
 # The rows of the architecture stay, with their storage; the table of the build is made of them alone.
-sed -n "/^ATTUNE_ROW(.* $architecture, /p" backends/cuda/kernels.def >"$folder/kernels.def"
+sed -n "/^ATTUNE_ROW(.* $architecture, /p" backends/cuda/kernels.def |
+    grep -E "^ATTUNE_ROW\([a-z0-9_]*$pattern" >"$folder/kernels.def"
 sed 's/^ATTUNE_ROW(\([a-z0-9_]*\),.* \([a-z0-9]*\))$/\1 \2/' "$folder/kernels.def" >"$folder/rows"
 
 cat >"$folder/compile" <<'SCRIPT'
@@ -21,7 +24,7 @@ set -eu
 number=${2#sm_}
 source=backends/cuda/sm${number%a}/fwd.cu
 "$1/bin/nvcc" -std=c++17 -O3 -fatbin -gencode="arch=compute_$number,code=sm_$number" -Xptxas -v -I. -Iinclude \
-    -DATTUNE_SYMBOL="attune_$4" -DATTUNE_STORAGE="$5" "$source" -o "$3/$4.fatbin" 2>"$3/$4.log" || {
+    $NVCC_FLAGS -DATTUNE_SYMBOL="attune_$4" -DATTUNE_STORAGE="$5" "$source" -o "$3/$4.fatbin" 2>"$3/$4.log" || {
     cat "$3/$4.log" >&2
     exit 1
 }

@@ -118,14 +118,14 @@ class Case:
                  align=BOTTOM_RIGHT, diagonal=0, scale=None, softcap=0.0, sink=None, lse=True, f32=False,
                  layout="bshd", lengths_q=None, lengths_k=None, used_q=None, used_k=None, page=0, multiple=1.0,
                  broadcast=False, edit=None, row=None, o_is_q=False):
+        self.names = [name for name in locals() if name not in ("self", "dtype", "edit")]
         self.__dict__.update(locals())
         self.dv = dv or d
         self.b = len(lengths_q or lengths_k or used_q or used_k or [0] * b)
 
     def __str__(self):
-        plain = Case(self.d)
-        told = {key: value for key, value in self.__dict__.items()
-                if key not in ("self", "dtype", "edit") and plain.__dict__.get(key) != value}
+        usual = Case.__init__.__kwdefaults__
+        told = {name: getattr(self, name) for name in self.names if getattr(self, name) != usual.get(name)}
         return f"{str(self.dtype)[6:]} {told}" + (f" {self.edit.__name__}" if self.edit else "")
 
     # -- making --
@@ -271,6 +271,22 @@ def rising(case, q, k, v):
     k[..., 0] = -torch.arange(k.shape[1], device=DEVICE)[None, :, None] * (0.3 * math.sqrt(case.d))
 
 
+def jumping(case, q, k, v):
+    """Scores of every 64 keys are about another level, some of them further apart than any weight reaches."""
+    torch.manual_seed(2)
+    levels = torch.tensor([-300.0, -100, -60, -25, -9, 0, 5, 40])[torch.randint(8, (-(-k.shape[1] // 64),))]
+    levels = levels.repeat_interleave(64)[:k.shape[1]].to(DEVICE)
+    q[..., 0] = 1
+    k[..., 0] = levels[None, :, None] * math.sqrt(case.d)
+
+
+def tiny_heavy_values(case, q, k, v):
+    """Every row's heaviest keys have values close to 0, so that the light keys show."""
+    q[..., 0] = 1
+    k[:, ::50, :, 0] += 17 * math.sqrt(case.d)
+    v[:, ::50] *= 2.0**-20
+
+
 def outliers(case, q, k, v):
     for x in (q, k, v):
         x.mul_(torch.where(torch.rand(x.shape, device=DEVICE) < 1e-3, 10, 1))
@@ -301,7 +317,8 @@ def plain_cases(d, dv):
     yield Case(d, dv, hq=8, hkv=4, sq=300, sk=400, broadcast=True)
     for edit in (nan_row, plus_infinity, minus_infinity, all_minus_infinity, outliers):
         yield Case(d, dv, sq=260, sk=390, edit=edit)
-    yield Case(d, dv, sq=260, sk=2000, edit=rising)
+    for edit in (rising, jumping, tiny_heavy_values):
+        yield Case(d, dv, sq=260, sk=2000, edit=edit)
     if d == dv:
         yield Case(d, dv, sq=700, sk=700, o_is_q=True)
 
@@ -326,6 +343,9 @@ def general_cases(d, dv):
     for softcap, multiple in ((30.0, 1.0), (5.0, 8.0), (1000.0, 30.0)):
         yield Case(d, dv, sq=400, sk=500, softcap=softcap, multiple=multiple, right=0)
     yield Case(d, dv, sq=400, sk=500, softcap=20.0, scale=-0.5)
+    yield Case(d, dv, sq=400, sk=900, softcap=2.0)
+    yield Case(d, dv, sq=400, sk=900, softcap=50.0, multiple=4.0, left=300, right=100)
+    yield Case(d, dv, sq=400, sk=900, softcap=50.0, edit=outliers)
     q, k = [100, 1, 0, 700, 193, 64, 300], [300, 1, 50, 700, 0, 129, 1000]
     for right in (OPEN, 0):
         yield Case(d, dv, lengths_q=q, lengths_k=k, right=right)
@@ -368,7 +388,8 @@ def cases_of_part(part, dtype):
              ("", general_cases(d, dv))]
     if part == "d64":
         kinds += [("_full_short", (case for case in plain_cases(d, dv) if case.sq <= 1024)),
-                  ("_causal_short", (case for case in causal_cases(d, dv) if case.sq <= 2048))]
+                  ("_causal_short", (case for case in causal_cases(d, dv) if case.sq <= 2048)),
+                  ("_short", (case for case in general_cases(d, dv) if case.sk <= 1280))]
     for kind, cases in kinds:
         for case in cases:
             case.row = f"sm90_forward_{'f16' if dtype == torch.float16 else 'bf16'}_{part}{kind}"

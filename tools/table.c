@@ -23,32 +23,24 @@ static int measure(const struct view *view, const struct table_column *column) {
     return width > 0 && width < strlen(column->title) ? (int)strlen(column->title) : (int)width;
 }
 
-/* Blanks are held back until something follows them, so that no line ends in one. */
-static void print_cell(const struct table_column *column, int width, const char *cell, int *blanks) {
-    int rest = width - (int)strlen(cell);
-    int before = *blanks + (column->is_word ? 0 : rest);
-    if (*cell)
-        printf("%*s%s", before, "", cell);
-    *blanks =
-        (*cell ? 0 : *blanks + (int)strlen(cell) + (column->is_word ? 0 : rest)) + (column->is_word ? rest : 0) + 2;
-}
-
-/* row NULL: the titles. */
+/* row NULL: the titles. No line ends in a blank. */
 static void print_line(const struct view *view, const char *row) {
-    int blanks = 0;
+    char line[TABLE_COLUMNS_MAX * (TABLE_CELL_BYTES + 2)] = "";
+    int length = 0;
     for (int i = 0; i < view->column_count; ++i) {
         const struct table_column *column = &view->columns[i];
         char cell[TABLE_CELL_BYTES];
         int width = measure(view, column);
-        if (width == 0)
-            continue;
         if (row)
             column->format(row, cell);
         else
             snprintf(cell, sizeof cell, "%s", column->title);
-        print_cell(column, width, cell, &blanks);
+        if (width > 0)
+            length += sprintf(line + length, column->is_word ? "%-*s  " : "%*s  ", width, cell);
     }
-    printf("\n");
+    while (length > 0 && line[length - 1] == ' ')
+        --length;
+    printf("%.*s\n", length, line);
 }
 
 void table_print(const struct table_column *columns, int column_count, const void *rows, int row_count,

@@ -118,9 +118,13 @@ static enum tool_exit get_ceiling(const struct workload *workload, struct work *
     attune_status status = attune_device_get_limits(workload->tensors.device, &limits);
     if (status != ATTUNE_OK)
         return tool_fail_library(status);
+    /* The peak is that of f32; matrix units have another one for each of the shorter dtypes. */
+    bool has_peak = limits.is_cpu || workload->attention.q.dtype == ATTUNE_DTYPE_F32;
+    bool is_transfer = workload->options.work == WORK_DECODE || workload->options.work == WORK_APPEND;
     work->ceiling_seconds = 0;
-    if (limits.peak_flops > 0 && limits.peak_bytes_per_second > 0)
-        work->ceiling_seconds = fmax(work->flops / limits.peak_flops, work->bytes / limits.peak_bytes_per_second);
+    if (limits.peak_flops > 0 && limits.peak_bytes_per_second > 0 && (has_peak || is_transfer))
+        work->ceiling_seconds =
+            fmax(has_peak ? work->flops / limits.peak_flops : 0, work->bytes / limits.peak_bytes_per_second);
     return TOOL_OK;
 }
 

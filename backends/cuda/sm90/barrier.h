@@ -74,7 +74,9 @@ constexpr int K_FULL = Q_EMPTY + Q_BUFFERS * BARRIER_BYTES;
 constexpr int K_EMPTY = K_FULL + STAGES * BARRIER_BYTES;
 constexpr int V_FULL = K_EMPTY + STAGES * BARRIER_BYTES;
 constexpr int V_EMPTY = V_FULL + STAGES * BARRIER_BYTES;
-constexpr int BARRIERS_END = V_EMPTY + STAGES * BARRIER_BYTES;
+constexpr int TAIL_CLEAR = V_EMPTY + STAGES * BARRIER_BYTES; /* the general kernel's V tail holds zeros */
+constexpr int TAIL_BARRIERS = 2; /* no warpgroup is two tiles ahead of one that still waits for a tail */
+constexpr int BARRIERS_END = TAIL_CLEAR + TAIL_BARRIERS * BARRIER_BYTES;
 
 INLINE uint32_t barrier_address(int first, int buffer) {
     return shared_address(first) + buffer * BARRIER_BYTES;
@@ -91,6 +93,9 @@ INLINE void barriers_init() {
         mbarrier_init(barrier_address(K_EMPTY, i), consumer_warps);
         mbarrier_init(barrier_address(V_FULL, i), 1);
         mbarrier_init(barrier_address(V_EMPTY, i), consumer_warps);
+    }
+    for (int i = 0; i < TAIL_BARRIERS; i++) {
+        mbarrier_init(barrier_address(TAIL_CLEAR, i), 1);
     }
     mbarrier_init_fence();
 }

@@ -30,6 +30,11 @@ static bool has_counter(const attune_kernel_row *row) {
     return (row->features & (ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW)) != 0;
 }
 
+/* Head size 64 has a second general row, of tiles with more rows and fewer keys, for rows that see few. */
+static bool is_for_few_keys(const attune_kernel_row *row) {
+    return is_general(row) && row->tile_rows > 3 * ATTUNE_SM90_WARPGROUP_ROWS;
+}
+
 /* ---- Tiles ---- */
 
 /* Query heads of a group that share a tile's rows: where sequences are short, all, so that a tile has more than a few
@@ -103,10 +108,34 @@ static bool accepts_layouts(const attune_problem *problem, char reason[ATTUNE_RE
            (o->dtype == ATTUNE_DTYPE_F32 ? accepts_f32_output(o, reason) : attune_cuda_boxes_possible(o, "o", reason));
 }
 
+/* Keys that a row sees on average at the most. */
+static int64_t keys_seen(const attune_problem *problem) {
+    int64_t keys = problem->keys;
+    if ((problem->features & ATTUNE_FEATURE_VARLEN_K) != 0) {
+        const int64_t all = problem->operand[ATTUNE_OPERAND_K].shape[AXIS_S];
+        keys = attune_min(keys, attune_ceil_div(all, attune_max(1, problem->batch)));
+    }
+    if (problem->window_left < 0 && problem->window_right < 0) {
+        return keys;
+    }
+    if (problem->window_left < 0 || problem->window_right < 0) {
+        return keys / 2;
+    }
+    return attune_min(keys, attune_min(problem->window_left, keys) + attune_min(problem->window_right, keys) + 1);
+}
+
+/* Measured on an H200: 256 x 64 tiles are ahead of 192 x 128 up to 1,024 keys, or 2,048 of which half are seen. */
+static bool accepts_keys(const attune_kernel_row *row, const attune_problem *problem, char reason[ATTUNE_REASON_MAX]) {
+    const int64_t most = 1280;
+    return !is_for_few_keys(row) || keys_seen(problem) <= most ||
+           refuse(reason, "keys that a row sees", keys_seen(problem), most);
+}
+
 static bool accepts(const struct attune_cuda_device *device, const attune_kernel_row *row,
                     const attune_problem *problem, char reason[ATTUNE_REASON_MAX]) {
     (void)device;
-    if (!accepts_sizes(row, problem, reason) || !accepts_layouts(problem, reason)) {
+    if (!accepts_sizes(row, problem, reason) || !accepts_keys(row, problem, reason) ||
+        !accepts_layouts(problem, reason)) {
         return false;
     }
     if (!is_general(row) && pack_heads(row, problem) > 1) {
@@ -222,6 +251,25 @@ static attune_status set_maps(const struct attune_cuda_plan *plan, const attune_
     return status;
 }
 
+/* tanh(x) / x up to |x| = reach as a quadratic in x^2: its series to x^8, of which the last two terms are replaced by
+ * their Chebyshev expansions to lower powers. Source: Abramowitz and Stegun, 4.5.64, 22.20. */
+static void set_cap(double scale, double softcap, attune_sm90_forward_params *params) {
+    /* The error of a score stays under 1e-4: it is softcap reach^7 / 590. */
+    const double reach = pow(0.059 / softcap, 1.0 / 7.0);
+    const double t = reach * reach;
+    const double fourth = 62.0 / 2835.0;
+    const double third = -17.0 / 315.0 + fourth * 2.0 * t;
+    const double second = 2.0 / 15.0 - fourth * 1.25 * t * t + third * 1.5 * t;
+    const double first = -1.0 / 3.0 + fourth * 0.25 * t * t * t - third * 0.5625 * t * t;
+    const double none = 1.0 - fourth * t * t * t * t / 128.0 + third * t * t * t / 32.0;
+    const double slope = scale / softcap;
+    const double unit = scale * (double)ATTUNE_LOG2_E;
+    params->cap[0] = (float)(unit * none);
+    params->cap[1] = (float)(unit * first * slope * slope);
+    params->cap[2] = (float)(unit * second * slope * slope * slope * slope);
+    params->cap_squares = (float)fmin(t / (slope * slope), FLT_MAX);
+}
+
 /* The kernel multiplies scores by score_factor only where it takes differences to a row's reference, which needs a
  * factor above 0: sign, zero and softcap are applied before. */
 static void set_score(double scale, double softcap, attune_sm90_forward_params *params) {
@@ -233,6 +281,7 @@ static void set_score(double scale, double softcap, attune_sm90_forward_params *
         params->score_change = ATTUNE_SM90_SCORE_TANH;
         params->change_factor = (float)fmax(-FLT_MAX, fmin(scale / softcap, FLT_MAX));
         params->score_factor = (float)fmin(softcap * (double)ATTUNE_LOG2_E, FLT_MAX);
+        set_cap(scale, softcap, params);
     } else if (factor < (double)FLT_MIN) {
         params->score_change = ATTUNE_SM90_SCORE_TIMES;
         params->change_factor = (float)scale;

@@ -32,6 +32,7 @@ struct consumer {
 
     ring<Q_BUFFERS> q;
     ring<STAGES> k, v;
+    ring<TAIL_BARRIERS> tails;
     int stored_slot = -1; /* of the tile whose O may still be leaving */
 
     float scores[SCORES];
@@ -142,15 +143,19 @@ struct consumer {
         }
     }
 
+    /* The end of the key tiles that rows up to the last one see. */
+    INLINE int seen_end_of(const tile &at, int last_row) const {
+        const int keys = keys_end(p, at, place_of_row(p, last_row));
+        return min(at.key_tiles_end, max(key_tiles_begin_of(at) + 1, ceil_div(keys, TILE_KEYS)));
+    }
+
     /* A warpgroup without a row in the sequence goes through one key tile, to no effect. */
     INLINE void find_seen(int of_slot, int *out_begin, int *out_end) const {
         const tile &at = tile_in_slot(of_slot);
         const int first = first_row(at);
         const int last = min(rows_end_of(p, at), first + WARPGROUP_ROWS) - 1;
         const int begin = key_tiles_begin_of(at);
-        const int end = at.key_tiles_end;
-        const int keys = last < first ? 0 : keys_end(p, at, place_of_row(p, last));
-        *out_end = min(end, max(begin + 1, ceil_div(keys, TILE_KEYS)));
+        *out_end = last < first ? begin + 1 : seen_end_of(at, last);
         *out_begin = GENERAL ? max(begin, min(*out_end - 1, keys_begin(at, place_of_row(p, first)) / TILE_KEYS)) : 0;
     }
 
@@ -178,21 +183,31 @@ struct consumer {
         mma_commit();
     }
 
-    INLINE void hide(int of_slot, int key_tile) {
-        const tile &at = tile_in_slot(of_slot);
+    /* Hides what rows do not see of a key tile: right of their diagonals or past the last key, and left of a window. */
+    INLINE void hide(int key_tile) {
+        const tile &at = tile_in_slot(slot);
         const int base = key_tile * TILE_KEYS + lane % 4 * 2;
         const int upper = row_of_thread(at);
         const int place[2] = {place_of_row(p, upper), place_of_row(p, upper + 8)};
-        const int first[2] = {keys_begin(at, place[0]) - base, keys_begin(at, place[1]) - base};
-        const int last[2] = {keys_end(p, at, place[0]) - 1 - base, keys_end(p, at, place[1]) - 1 - base};
-        hide_scores(scores, first, last);
+        if (key_tile >= clear_end) {
+            const int end[2] = {keys_end(p, at, place[0]) - base, keys_end(p, at, place[1]) - base};
+            hide_from(scores, end);
+        }
+        if (GENERAL && key_tile < clear_begin) {
+            const int begin[2] = {keys_begin(at, place[0]) - base, keys_begin(at, place[1]) - base};
+            hide_before(scores, begin);
+        }
+    }
+
+    INLINE bool is_clear(int key_tile) const {
+        return key_tile < clear_end && (!GENERAL || key_tile >= clear_begin);
     }
 
     /* Softmax of a tile's first S, which starts the rows. */
     INLINE void start_softmax() {
         change_scores(p, scores);
-        if (seen_end > clear_end || (GENERAL && seen_end - 1 < clear_begin)) {
-            hide(slot, seen_end - 1);
+        if (!is_clear(seen_end - 1)) {
+            hide(seen_end - 1);
         }
         start_rows(&rows);
         softmax_by_maximum(scores, p.score_factor, &rows, weights);
@@ -223,20 +238,34 @@ struct consumer {
     }
 
     /* Zeroes the V rows past the last key: there lies the next sequence, or a page's unused end, and 0 * NaN is NaN.
-     * Each warpgroup does so for itself, with the same zeros. */
+     * The first warpgroup that sees them does so, and the others that see them wait for it. */
     INLINE void clear_tail() {
         const tile &at = tile_in_slot(slot);
-        const int first = at.keys - (seen_end - 1) * TILE_KEYS;
+        const int first = max(0, at.keys - (at.key_tiles_end - 1) * TILE_KEYS);
         if (first >= TILE_KEYS) {
+            return;
+        }
+        const uint32_t clear = barrier_address(TAIL_CLEAR, tails.buffer());
+        const uint32_t parity = tails.parity();
+        tails.count++;
+        const int row = first_row(at);
+        if (seen_end < at.key_tiles_end || row >= at.rows_end) {
+            return;
+        }
+        if (index > 0 && seen_end_of(at, row - 1) == at.key_tiles_end) {
+            mbarrier_wait(clear, parity);
             return;
         }
         wait_v();
         unsigned char *to = shared + V_OFFSET + v.buffer() * V_BYTES;
         for (int panel = 0; panel < PANELS_V; panel++) {
-            clear_rows(to + panel * TILE_KEYS * PANEL_BYTES, max(0, first), TILE_KEYS);
+            clear_rows(to + panel * TILE_KEYS * PANEL_BYTES, first, TILE_KEYS);
         }
         async_proxy_fence();
         named_barrier_sync(ALONE + index, WARPGROUP);
+        if (thread == 0) {
+            mbarrier_arrive(clear);
+        }
     }
 
     /* O overwrites this warpgroup's own rows of Q, which the last S has read, unless it goes straight to memory. */
@@ -304,25 +333,33 @@ struct consumer {
         release_v();
     }
 
-    INLINE void step_hidden(int key_tile) {
-        multiply(slot);
-        change_scores(p, scores);
-        hide(slot, key_tile);
-        if (softmax_by_maximum(scores, p.score_factor, &rows, weights)) {
+    INLINE void finish_step(bool moves) {
+        if (moves) {
             scale_output(rows.factor);
         }
         pin(weights);
         release_q();
     }
 
-    INLINE void step_clear() {
+    /* At the right end of what rows see, where some may not have seen a key yet. */
+    INLINE void step_right(int key_tile) {
         multiply(slot);
         change_scores(p, scores);
-        if (softmax_by_sum(scores, p.score_factor, &rows, weights)) {
-            scale_output(rows.factor);
+        hide(key_tile);
+        finish_step(softmax_by_maximum(scores, p.score_factor, &rows, weights));
+    }
+
+    INLINE void step_by_sum(int key_tile) {
+        multiply(slot);
+        if (GENERAL && p.score_change == ATTUNE_SM90_SCORE_TANH && is_clear(key_tile)) {
+            finish_step(softmax_capped_by_sum(p, scores, &rows, weights));
+            return;
         }
-        pin(weights);
-        release_q();
+        change_scores(p, scores);
+        if (GENERAL && !is_clear(key_tile)) {
+            hide(key_tile);
+        }
+        finish_step(softmax_by_sum(scores, p.score_factor, &rows, weights));
     }
 
     INLINE void pass_key_tile() {
@@ -355,15 +392,10 @@ struct consumer {
     INLINE void run_steps() {
         int key_tile = seen_end - 2;
         for (; key_tile >= max(seen_begin, clear_end); key_tile--) {
-            step_hidden(key_tile);
+            step_right(key_tile);
         }
-        for (; key_tile >= (GENERAL ? max(seen_begin, clear_begin) : 0); key_tile--) {
-            step_clear();
-        }
-        if constexpr (GENERAL) {
-            for (; key_tile >= seen_begin; key_tile--) {
-                step_hidden(key_tile);
-            }
+        for (; key_tile >= (GENERAL ? seen_begin : 0); key_tile--) {
+            step_by_sum(key_tile);
         }
         release_q();
     }

@@ -38,6 +38,8 @@ typedef struct attune_sm90_forward_params {
     float score_factor;   /* what is left to multiply a score by before exp2; above 0 */
     int32_t score_change; /* attune_sm90_score_change: what is done to q k^T before that */
     float change_factor;
+    float cap[3];      /* softcap of a small score s, times log2(e): s (cap[0] + cap[1] s^2 + cap[2] s^4) */
+    float cap_squares; /* scores whose squares add up to no more are small */
 
     int32_t heads_q;
     int32_t group; /* query heads to a kv head */

@@ -109,58 +109,68 @@ struct producer {
 
     /* ---- K and V ---- */
 
-    /* From pages. What an entry names is not read where no row sees a key of it: the page after the last one is zeros.
-     */
-    INLINE void copy_pages(uint32_t to, const CUtensorMap &map, uint32_t barrier, int panels, int first_key,
-                           const tile &at, int head) {
+    /* The page of a box of a key tile. An entry is not read where no row sees a key of it: the page after the last one
+     * is zeros. */
+    INLINE int find_page(const tile &at, int key_tile, int box) const {
+        const int key = key_tile * TILE_KEYS + box * p.page_box;
+        const bool is_seen = box * p.page_box < TILE_KEYS && key + p.page_box > at.keys_begin && key < at.keys_end;
         const int32_t *table = static_cast<const int32_t *>(p.block_table.data) + at.batch * p.block_table.stride[0];
-        for (int box = 0; box < TILE_KEYS; box += p.page_box) {
-            const int key = first_key + box;
-            const bool is_seen = key + p.page_box > at.keys_begin && key < at.keys_end;
-            const int page = is_seen ? table[key / p.page_size * p.block_table.stride[1]] : p.pages;
-            for (int panel = 0; panel < panels; panel++) {
-                copy_box(to + (panel * TILE_KEYS + box) * PANEL_BYTES, map, barrier, panel * PANEL, key % p.page_size,
-                         head, page, read_again);
+        return is_seen ? table[key / p.page_size * p.block_table.stride[1]] : p.pages;
+    }
+
+    /* Each lane looks up the box of its number, ahead of need, so that the table's latency is not in the way. */
+    INLINE int find_pages(const tile &at, int key_tile) const {
+        return GENERAL && p.page_size != 0 ? find_page(at, key_tile, threadIdx.x % LANES) : 0;
+    }
+
+    INLINE void copy_pages(uint32_t to, const CUtensorMap &map, uint32_t barrier, int panels, const tile &at,
+                           int key_tile, int pages, int head) {
+        int in_page = key_tile * TILE_KEYS % p.page_size;
+        for (int box = 0; box * p.page_box < TILE_KEYS; box++) {
+            if (box > 0 && box % LANES == 0) {
+                pages = find_page(at, key_tile, box + threadIdx.x % LANES);
             }
+            const int page = __shfl_sync(ALL_LANES, pages, box % LANES);
+            for (int panel = 0; leads && panel < panels; panel++) {
+                copy_box(to + (panel * TILE_KEYS + box * p.page_box) * PANEL_BYTES, map, barrier, panel * PANEL,
+                         in_page, head, page, read_again);
+            }
+            in_page = in_page + p.page_box == p.page_size ? 0 : in_page + p.page_box;
         }
     }
 
-    INLINE void copy_keys(uint32_t to, const CUtensorMap &map, uint32_t barrier, int panels, int first_key,
-                          const tile &at, attune_sm90_steps step) {
+    /* pages: what find_pages has found. */
+    INLINE void copy_keys(uint32_t to, const CUtensorMap &map, uint32_t barrier, int panels, const tile &at,
+                          int key_tile, int pages, attune_sm90_steps step) {
         const int head = at.kv_head * step.head;
+        if (leads) {
+            mbarrier_expect(barrier, panels * TILE_KEYS * PANEL_BYTES);
+        }
         if (GENERAL && p.page_size != 0) {
-            copy_pages(to, map, barrier, panels, first_key, at, head);
+            copy_pages(to, map, barrier, panels, at, key_tile, pages, head);
             return;
         }
-        const int row = (GENERAL ? at.key_begin : 0) + first_key;
-        for (int panel = 0; panel < panels; panel++) {
+        const int row = (GENERAL ? at.key_begin : 0) + key_tile * TILE_KEYS;
+        for (int panel = 0; leads && panel < panels; panel++) {
             copy_box(to + panel * TILE_KEYS * PANEL_BYTES, map, barrier, panel * PANEL, row, head,
                      at.batch * step.batch, read_again);
         }
     }
 
-    INLINE void load_k(const tile &at, int key_tile) {
+    INLINE void load_k(const tile &at, int key_tile, int pages) {
         const int buffer = k.buffer();
-        const uint32_t full = barrier_address(K_FULL, buffer);
         mbarrier_wait(barrier_address(K_EMPTY, buffer), k.parity() ^ 1);
         k.count++;
-        if (leads) {
-            mbarrier_expect(full, K_BYTES);
-            copy_keys(shared_address(K_OFFSET) + buffer * K_BYTES, p.k, full, PANELS, key_tile * TILE_KEYS, at,
-                      p.k_step);
-        }
+        copy_keys(shared_address(K_OFFSET) + buffer * K_BYTES, p.k, barrier_address(K_FULL, buffer), PANELS, at,
+                  key_tile, pages, p.k_step);
     }
 
-    INLINE void load_v(const tile &at, int key_tile) {
+    INLINE void load_v(const tile &at, int key_tile, int pages) {
         const int buffer = v.buffer();
-        const uint32_t full = barrier_address(V_FULL, buffer);
         mbarrier_wait(barrier_address(V_EMPTY, buffer), v.parity() ^ 1);
         v.count++;
-        if (leads) {
-            mbarrier_expect(full, V_BYTES);
-            copy_keys(shared_address(V_OFFSET) + buffer * V_BYTES, p.v, full, PANELS_V, key_tile * TILE_KEYS, at,
-                      p.v_step);
-        }
+        copy_keys(shared_address(V_OFFSET) + buffer * V_BYTES, p.v, barrier_address(V_FULL, buffer), PANELS_V, at,
+                  key_tile, pages, p.v_step);
     }
 
     /* ---- The order ---- */
@@ -172,16 +182,21 @@ struct producer {
         const tile &at = tile_in_slot(slot);
         const int begin = key_tiles_begin_of(at);
         const int last = at.key_tiles_end - 1;
-        load_k(at, last);
+        int pages_of_k = find_pages(at, last);
+        int pages_ahead = find_pages(at, last - 1);
+        load_k(at, last, pages_of_k);
         if (Q_BUFFERS == 1) {
             wait_q();
             load_q(slot);
         }
         for (int key_tile = last; key_tile >= begin; key_tile--) {
+            const int pages_of_v = pages_of_k;
             if (key_tile > begin) {
-                load_k(at, key_tile - 1);
+                pages_of_k = pages_ahead;
+                pages_ahead = find_pages(at, key_tile - 2);
+                load_k(at, key_tile - 1, pages_of_k);
             }
-            load_v(at, key_tile);
+            load_v(at, key_tile, pages_of_v);
             if (Q_BUFFERS == 2 && key_tile == min(begin + 1, last)) {
                 start_tile(slot ^ 1, next_number);
             }
