@@ -6,6 +6,8 @@
  */
 #include "tests/emulator/cuda_threads.h"
 
+/* The name that it gives to all of its shared memory. */
+#define weights emulator_shared
 #include "backends/cuda/sm80/fwd.cu"
 
 #define TEXT_OF(symbol) #symbol

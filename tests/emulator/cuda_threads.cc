@@ -17,9 +17,8 @@
 
 emulator_index threadIdx, blockIdx, blockDim, gridDim;
 
-/* What kernels declare as extern __shared__. */
 constexpr unsigned SHARED_BYTES_MAX = 232448;
-alignas(16) float shared[SHARED_BYTES_MAX / sizeof(float)];
+float4 emulator_shared[SHARED_BYTES_MAX / sizeof(float4)];
 
 namespace {
 
@@ -118,7 +117,7 @@ unsigned run_all() {
 }
 
 void run_block(unsigned shared_bytes) {
-    unsigned char *bytes = reinterpret_cast<unsigned char *>(shared);
+    unsigned char *bytes = reinterpret_cast<unsigned char *>(emulator_shared);
     std::memset(bytes, 0xFF, shared_bytes); /* NaN */
     std::memset(bytes + shared_bytes, CANARY, SHARED_BYTES_MAX - shared_bytes);
     block_barrier = {0, 0};
@@ -148,6 +147,10 @@ void run_block(unsigned shared_bytes) {
 
 void __syncthreads() {
     wait_at(&block_barrier, blockDim.x);
+}
+
+void __syncwarp() {
+    wait_at(&warp_barriers[threadIdx.x / LANES], LANES);
 }
 
 float emulator_shuffle(float x, unsigned lane) {

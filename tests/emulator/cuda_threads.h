@@ -10,6 +10,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <vector_functions.h>
 
 #include <cmath>
 #include <cstdint>
@@ -22,7 +23,10 @@ struct emulator_index {
 };
 extern emulator_index threadIdx, blockIdx, blockDim, gridDim; /* of the thread that runs */
 
+extern float4 emulator_shared[]; /* the shared memory of a launch */
+
 void __syncthreads();
+void __syncwarp();
 
 /* x of another lane of the warp. */
 float emulator_shuffle(float x, unsigned lane);
