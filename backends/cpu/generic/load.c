@@ -109,12 +109,27 @@ void attune_generic_load_vector(const struct reference_vectors *vectors, int64_t
     load_vector(vectors, position, out, LANES);
 }
 
+#define ROWS_AHEAD       8
+#define CACHE_LINE_BYTES 64
+
+/* A row lies far from the last one, often in another page: no hardware foresees it. */
+static void prefetch(const struct reference_vectors *vectors, int64_t position) {
+    const char *array = attune_reference_vector_address(vectors, position);
+    const int64_t bytes = vectors->length * attune_element_bytes(vectors->dtype);
+    for (int64_t n = 0; n < bytes; n += CACHE_LINE_BYTES) {
+        __builtin_prefetch(array + n);
+    }
+}
+
 void attune_generic_load_rows(const struct reference_vectors *vectors, int64_t first, int64_t count,
                               struct generic_matrix out) {
     const int64_t block = ATTUNE_GENERIC_BLOCK;
     const int64_t rows = (count + block - 1) / block * block;
     const int64_t stride = out.rows * LANES;
     for (int64_t row = 0; row < count; row++) {
+        if (row + ROWS_AHEAD < count) {
+            prefetch(vectors, first + row + ROWS_AHEAD);
+        }
         load_vector(vectors, first + row, attune_generic_at(out, 0, row), stride);
     }
     for (int64_t panel = 0; panel < attune_generic_panels(vectors->length) && count < rows; panel++) {
