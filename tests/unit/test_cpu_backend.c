@@ -90,15 +90,16 @@ static void test_rows(void **state) {
     assert_int_equal(cpu->device_open(0, &opened), ATTUNE_OK);
     reference_case_config("", "");
     const attune_kernel_row *rows = cpu->kernels(&count);
-    assert_int_equal(count, 5);
+    assert_int_equal(count, 10);
     for (int32_t n = 0; n < count; n++) {
-        assert_int_equal(rows[n].op, ops[n]);
-        assert_memory_equal(rows[n].name, "reference_", strlen("reference_"));
+        const char *family = n < 5 ? "generic_" : "reference_";
+        assert_int_equal(rows[n].op, ops[n % 5]);
+        assert_memory_equal(rows[n].name, family, strlen(family));
         assert_string_equal(rows[n].architecture, "any");
         assert_string_equal(rows[n].isa, "");
-        assert_int_equal(rows[n].p_dtype, ATTUNE_DTYPE_F64);
-        assert_true((rows[n].features >> ATTUNE_FEATURE_COUNT) == 0);
-        assert_true(cpu->row_runnable(opened, n, reason) && cpu->row_runnable(device, n, reason));
+        assert_int_equal(rows[n].p_dtype, n < 5 ? ATTUNE_DTYPE_F32 : ATTUNE_DTYPE_F64);
+        assert_true(cpu->row_runnable(device, n, reason));
+        assert_int_equal(cpu->row_runnable(opened, n, reason), n >= 5); /* opened has the reference alone */
     }
     cpu->device_close(opened);
 }
@@ -178,8 +179,11 @@ static void test_streams_and_events(void **state) {
 
 /* ---- Plans ---- */
 
+#define REFERENCE_FORWARD 5 /* the generic rows come first */
+
 static attune_plan_request request_of(const struct reference_case *test, uint64_t offset) {
-    attune_plan_request request = {.problem = &test->problem, .row = 0, .schedule = {.splits = 1, .pack = 1}};
+    attune_plan_request request = {
+        .problem = &test->problem, .row = REFERENCE_FORWARD, .schedule = {.splits = 1, .pack = 1}};
     request.workspace.own.offset = offset;
     request.workspace.own.size_bytes = cpu->workspace_bytes(device, request.row, request.problem, &request.schedule);
     request.workspace.size_bytes = offset + request.workspace.own.size_bytes;

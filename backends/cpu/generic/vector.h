@@ -21,8 +21,8 @@
 typedef float generic_vector __attribute__((vector_size(4 * ATTUNE_GENERIC_FLOATS), may_alias, aligned(4)));
 typedef int32_t generic_bits __attribute__((vector_size(4 * ATTUNE_GENERIC_FLOATS), may_alias, aligned(4)));
 
-/* Before a loop over an array of vectors, which becomes registers only where each index is a constant. gcc sees to it by
- * itself. */
+/* Before a loop over an array of vectors, which becomes registers only where each index is a constant. gcc sees to it
+ * by itself. */
 #if defined(__clang__)
 #    define ATTUNE_GENERIC_UNROLL _Pragma("clang loop unroll(full)")
 #else
