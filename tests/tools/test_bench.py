@@ -220,6 +220,27 @@ def test_where_nothing_runs():
 # tune
 
 
+def test_the_best_tile_is_kept_and_taken():
+    shape = ["--backend", "cpu", "--shape", "1,256,256,2,2,16"]
+    kernel = {"ATTUNE_CPU_ISA": "generic"}
+    before = json.loads(attune(0, "plan", *shape, "--causal", "--json", **kernel).stdout)
+    assert not before["tile_is_tuned"]
+    tuned = json.loads(attune(0, "tune", *shape, "--causal", "--repeat", 1, "--json", **kernel).stdout)
+    assert len(tuned["tiles"]) == 16 and tuned["kernel"] == before["kernel"]
+    fastest = min(tuned["tiles"], key=lambda tile: tile["median_seconds"])
+    best = fastest["tile_rows"], fastest["tile_keys"]
+    assert best == (tuned["tile_rows"], tuned["tile_keys"])
+    longer = ["plan", "--backend", "cpu", "--shape", "2,1000,2000,2,2,16", "--json"]
+    after = json.loads(attune(0, *longer, "--causal", **kernel).stdout)
+    assert after["tile_is_tuned"] and (after["tile_rows"], after["tile_keys"]) == best
+    asked = json.loads(attune(0, *longer, "--causal", "--tile", "16x128", **kernel).stdout)
+    assert not asked["tile_is_tuned"] and (asked["tile_rows"], asked["tile_keys"]) == (16, 128)
+    named = json.loads(attune(0, *longer, "--causal", ATTUNE_TILE="128x16", **kernel).stdout)
+    assert not named["tile_is_tuned"] and (named["tile_rows"], named["tile_keys"]) == (128, 16)
+    assert not json.loads(attune(0, *longer, **kernel).stdout)["tile_is_tuned"]
+    assert os.listdir("cache") == [name for name in os.listdir("cache") if name.startswith("tiles-cpu-")]
+
+
 def test_there_may_be_nothing_to_tune():
     words = ["tune", "--backend", "cpu", "--shape", "1,64,64,2,2,8"]
     result = attune(3, *words, ATTUNE_CPU_ISA="reference")
