@@ -8,10 +8,12 @@
 #include "problem.h"
 #include "random.h"
 
-/* Block row 1 names no block, and key block 1 is named by none, where there are more. */
+/* Block row 1 names no block, and key block 1 is named by none, where there are more. Block (0, 0) is always named: the
+ * list is never empty. */
 static bool block_is_listed(struct conform_random *random, int64_t row, int64_t column, int64_t rows, int64_t columns) {
     bool drawn = conform_random_below(random, 5) < 3;
-    return drawn && !(row == 1 && rows > 2) && !(column == 1 && columns > 2);
+    bool is_first = row == 0 && column == 0;
+    return is_first || (drawn && !(row == 1 && rows > 2) && !(column == 1 && columns > 2));
 }
 
 void conform_problem_draw_blocks(struct conform_problem *problem) {
