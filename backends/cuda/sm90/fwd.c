@@ -22,12 +22,12 @@ enum { AXIS_B, AXIS_S, AXIS_H, AXIS_D };
 /* ---- The three kinds of rows ---- */
 
 static bool is_general(const attune_kernel_row *row) {
-    return (row->features & ATTUNE_FEATURE_WINDOW) != 0;
+    return (row->features & ATTUNE_FEATURE_PAGED) != 0; /* which no lean row has */
 }
 
 /* Tiles of equal length are dealt out in turn; others are fetched from a counter in the workspace. */
 static bool has_counter(const attune_kernel_row *row) {
-    return (row->features & (ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW)) != 0;
+    return is_general(row) || (row->features & ATTUNE_FEATURE_CAUSAL) != 0;
 }
 
 /* Head size 64 has a second general row, of tiles with more rows and fewer keys, for rows that see few. */
