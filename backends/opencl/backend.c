@@ -1,0 +1,51 @@
+/*
+ * Any device, through OpenCL 1.2 and later.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "attune/backend_util.h"
+#include "backends/opencl/kernel.h"
+
+static const attune_backend backend = {
+    ATTUNE_BACKEND_HEADER("opencl", "any device, by OpenCL", 20),
+
+    .enumerate = attune_opencl_enumerate,
+    .device_open = attune_opencl_device_open,
+    .device_wrap = attune_opencl_device_wrap,
+    .device_close = attune_opencl_device_close,
+    .device_limits = attune_opencl_device_limits,
+
+    .memory_alloc = attune_opencl_memory_alloc,
+    .memory_free = attune_opencl_memory_free,
+    .memory_copy = attune_opencl_memory_copy,
+    .memory_fill = attune_opencl_memory_fill,
+    .memory_range = attune_opencl_memory_range,
+
+    .stream_open = attune_opencl_stream_open,
+    .stream_wrap = attune_opencl_stream_wrap,
+    .stream_close = attune_opencl_stream_close,
+    .stream_sync = attune_opencl_stream_sync,
+
+    .event_open = attune_opencl_event_open,
+    .event_close = attune_opencl_event_close,
+    .event_record = attune_opencl_event_record,
+    .event_wait = attune_opencl_event_wait,
+    .event_elapsed = attune_opencl_event_elapsed,
+
+    .kernels = attune_opencl_kernels,
+    .row_accepts = attune_opencl_row_accepts,
+    .workspace_bytes = attune_opencl_workspace_bytes,
+    .plan_build = attune_opencl_plan_build,
+    .plan_release = attune_opencl_plan_release,
+    .execute = attune_opencl_execute,
+};
+
+const attune_backend *ATTUNE_BACKEND_QUERY(int32_t host_abi_major, const attune_host_services *host) {
+    attune_opencl_host = host;
+    if (host_abi_major != ATTUNE_BACKEND_ABI_MAJOR) {
+        (void)host->fail(ATTUNE_INCOMPATIBLE, "the host speaks backend ABI %d, this backend %d", host_abi_major,
+                         ATTUNE_BACKEND_ABI_MAJOR);
+        return NULL;
+    }
+    return &backend;
+}

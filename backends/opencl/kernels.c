@@ -1,0 +1,75 @@
+/*
+ * kernels.def as rows. Its columns are those of attune_kernel_row, in that order: name, operation, dtypes, features,
+ * largest head_dim and head_dim_v, their multiple, most rows, architecture, tile rows and keys, stages, threads, shared
+ * bytes, P's dtype, spilled bytes, alignment, instruction set, whether subnormals are flushed; and the source, which
+ * the driver compiles for each device.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "backends/opencl/kernel.h"
+
+/* ---- What the tokens mean ---- */
+
+#define BIT(dtype)          (UINT64_C(1) << ATTUNE_DTYPE_##dtype)
+#define DTYPES_f32_f16_bf16 (BIT(F32) | BIT(F16) | BIT(BF16))
+
+#define ISA_none ""
+
+#define FEATURES_every_quantize (ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_DESCALE | ATTUNE_FEATURE_DETERMINISTIC)
+#define FAMILY_every_quantize   attune_opencl_quantize_family
+
+/* ---- The rows ---- */
+
+#define ATTUNE_ROW(name, op, dtypes, features, head_dim, head_dim_v, multiple, rows, architecture, tile_rows,          \
+                   tile_keys, stages, threads, shared, p_dtype, spill, alignment, isa, flushes, source)                \
+    extern const struct attune_opencl_family FAMILY_##features;                                                        \
+    extern const char attune_opencl_source_##source[];                                                                 \
+    static const struct attune_opencl_kernel kernel_##name = {attune_opencl_source_##source, &FAMILY_##features};
+#include "backends/opencl/kernels.def"
+#undef ATTUNE_ROW
+
+static const attune_kernel_row rows[] = {
+#define ATTUNE_ROW(name, op, dtypes, features, head_dim, head_dim_v, multiple, rows, architecture, tile_rows,          \
+                   tile_keys, stages, threads, shared, p_dtype, spill, alignment, isa, flushes, source)                \
+    {#name,                                                                                                            \
+     ATTUNE_OP_##op,                                                                                                   \
+     DTYPES_##dtypes,                                                                                                  \
+     FEATURES_##features,                                                                                              \
+     head_dim,                                                                                                         \
+     head_dim_v,                                                                                                       \
+     multiple,                                                                                                         \
+     rows,                                                                                                             \
+     #architecture,                                                                                                    \
+     tile_rows,                                                                                                        \
+     tile_keys,                                                                                                        \
+     stages,                                                                                                           \
+     threads,                                                                                                          \
+     shared,                                                                                                           \
+     ATTUNE_DTYPE_##p_dtype,                                                                                           \
+     spill,                                                                                                            \
+     alignment,                                                                                                        \
+     ISA_##isa,                                                                                                        \
+     flushes,                                                                                                          \
+     &kernel_##name},
+#include "backends/opencl/kernels.def"
+#undef ATTUNE_ROW
+};
+
+const attune_kernel_row *attune_opencl_kernels(int32_t *out_count) {
+    *out_count = (int32_t)(sizeof rows / sizeof *rows);
+    return rows;
+}
+
+bool attune_opencl_row_accepts(void *device, int32_t row, const attune_problem *problem,
+                               char reason[ATTUNE_REASON_MAX]) {
+    const struct attune_opencl_kernel *kernel = rows[row].kernel;
+    return kernel->family->accepts == NULL || kernel->family->accepts(device, &rows[row], problem, reason);
+}
+
+uint64_t attune_opencl_workspace_bytes(void *device, int32_t row, const attune_problem *problem,
+                                       const attune_schedule *schedule) {
+    const struct attune_opencl_kernel *kernel = rows[row].kernel;
+    return kernel->family->workspace_bytes == NULL
+               ? 0
+               : kernel->family->workspace_bytes(device, &rows[row], problem, schedule);
+}
