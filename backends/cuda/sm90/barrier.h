@@ -8,7 +8,7 @@
 #ifndef ATTUNE_CUDA_SM90_BARRIER_H
 #define ATTUNE_CUDA_SM90_BARRIER_H
 
-#include "backends/cuda/sm90/row.h"
+#include "backends/cuda/sm90/columns.h"
 
 namespace {
 
@@ -54,7 +54,14 @@ INLINE void async_proxy_fence() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* How far a side has got in a ring of buffers, each with a barrier "full" and one "empty". */
+constexpr int BARRIER_BYTES = 8;
+
+INLINE uint32_t barrier_address(int first, int buffer) {
+    return shared_address(first) + buffer * BARRIER_BYTES;
+}
+
+/* How far a side has got in a ring of buffers, each with a barrier "full" and one "empty". A fresh
+ * barrier lets a wait for parity 1 pass. */
 template <int BUFFERS> struct ring {
     uint32_t count = 0;
 
@@ -65,40 +72,6 @@ template <int BUFFERS> struct ring {
         return count / BUFFERS & 1;
     }
 };
-
-/* The barriers' places. A fresh barrier lets a wait for parity 1 pass. */
-constexpr int BARRIER_BYTES = 8;
-constexpr int Q_FULL = CONTROL_OFFSET;
-constexpr int Q_EMPTY = Q_FULL + Q_BUFFERS * BARRIER_BYTES;
-constexpr int K_FULL = Q_EMPTY + Q_BUFFERS * BARRIER_BYTES;
-constexpr int K_EMPTY = K_FULL + STAGES * BARRIER_BYTES;
-constexpr int V_FULL = K_EMPTY + STAGES * BARRIER_BYTES;
-constexpr int V_EMPTY = V_FULL + STAGES * BARRIER_BYTES;
-constexpr int TAIL_CLEAR = V_EMPTY + STAGES * BARRIER_BYTES; /* the general kernel's V tail holds zeros */
-constexpr int TAIL_BARRIERS = 2; /* no warpgroup is two tiles ahead of one that still waits for a tail */
-constexpr int BARRIERS_END = TAIL_CLEAR + TAIL_BARRIERS * BARRIER_BYTES;
-
-INLINE uint32_t barrier_address(int first, int buffer) {
-    return shared_address(first) + buffer * BARRIER_BYTES;
-}
-
-INLINE void barriers_init() {
-    for (int i = 0; i < Q_BUFFERS; i++) {
-        mbarrier_init(barrier_address(Q_FULL, i), 1);
-        mbarrier_init(barrier_address(Q_EMPTY, i), CONSUMERS);
-    }
-    constexpr int consumer_warps = CONSUMERS * WARPGROUP / LANES; /* each has waited for its own share of a product */
-    for (int i = 0; i < STAGES; i++) {
-        mbarrier_init(barrier_address(K_FULL, i), 1);
-        mbarrier_init(barrier_address(K_EMPTY, i), consumer_warps);
-        mbarrier_init(barrier_address(V_FULL, i), 1);
-        mbarrier_init(barrier_address(V_EMPTY, i), consumer_warps);
-    }
-    for (int i = 0; i < TAIL_BARRIERS; i++) {
-        mbarrier_init(barrier_address(TAIL_CLEAR, i), 1);
-    }
-    mbarrier_init_fence();
-}
 
 } // namespace
 

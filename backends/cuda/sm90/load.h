@@ -8,19 +8,10 @@
 #ifndef ATTUNE_CUDA_SM90_LOAD_H
 #define ATTUNE_CUDA_SM90_LOAD_H
 
+#include "backends/cuda/sm90/copy.h"
 #include "backends/cuda/sm90/schedule.h"
 
 namespace {
-
-/* ---- The copy engine ---- */
-
-INLINE void copy_box(uint32_t to, const CUtensorMap &map, uint32_t barrier, int column, int row, int head, int batch,
-                     uint64_t cache_policy) {
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint"
-                 " [%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(to),
-                 "l"(&map), "r"(barrier), "r"(column), "r"(row), "r"(head), "r"(batch), "l"(cache_policy)
-                 : "memory");
-}
 
 /* All members of a pack of heads. */
 INLINE void copy_pack(uint32_t to, const CUtensorMap &map, uint32_t barrier, int column, int row, int head, int batch,

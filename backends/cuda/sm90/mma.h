@@ -12,7 +12,7 @@
 #ifndef ATTUNE_CUDA_SM90_MMA_H
 #define ATTUNE_CUDA_SM90_MMA_H
 
-#include "backends/cuda/sm90/row.h"
+#include "backends/cuda/sm90/columns.h"
 
 namespace {
 
@@ -46,8 +46,9 @@ INLINE void mma_commit() {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-INLINE void mma_wait() {
-    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+/* Until no more than so many groups are pending. */
+template <int PENDING = 0> INLINE void mma_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 
 /* The compiler does not know that accumulators change until the wait: this holds their uses behind it. */

@@ -1,47 +1,14 @@
 /*
- * The row of kernels.def that this compilation is for, as constants, and the shared memory that follows from it.
- * ATTUNE_SYMBOL is the kernel's name, ATTUNE_STORAGE its element type, f16 or bf16.
+ * A row of the forward: which keys it sees, its warpgroups, and the shared memory that follows from its columns.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef ATTUNE_CUDA_SM90_ROW_H
 #define ATTUNE_CUDA_SM90_ROW_H
 
-#include "backends/cuda/sm90/fwd.h"
-
-#define INLINE __device__ __forceinline__
-
-#define TEXT_OF(token) #token
-#define TEXT(token)    TEXT_OF(token)
-#define ELEMENT        TEXT(ATTUNE_STORAGE)
-
-#define JOIN_OF(a, b) a##b
-#define JOIN(a, b)    JOIN_OF(a, b)
+#include "backends/cuda/sm90/columns.h"
 
 namespace {
-
-/* ---- Columns ---- */
-
-#define ATTUNE_ROW(name, op, dtypes, features, head_dim, head_dim_v, multiple, rows, architecture, tile_rows,          \
-                   tile_keys, stages, threads, shared, p_dtype, spill, alignment, isa, flushes, storage)               \
-    struct columns_of_attune_##name {                                                                                  \
-        static constexpr const char *FEATURES = #features;                                                             \
-        static constexpr int HEAD_DIM = head_dim, HEAD_DIM_V = head_dim_v;                                             \
-        static constexpr int TILE_ROWS = tile_rows, TILE_KEYS = tile_keys, STAGES = stages;                            \
-        static constexpr int THREADS = threads, SHARED_BYTES = shared;                                                 \
-    };
-#include "backends/cuda/kernels.def"
-#undef ATTUNE_ROW
-
-using columns = JOIN(columns_of_, ATTUNE_SYMBOL);
-
-constexpr bool is_same_text(const char *a, const char *b) {
-    while (*a != '\0' && *a == *b) {
-        a++;
-        b++;
-    }
-    return *a == *b;
-}
 
 /* Which keys a row sees: all, those up to its diagonal, or whatever the general kernel's options say. */
 constexpr bool FULL = is_same_text(columns::FEATURES, "hopper_full");
@@ -49,21 +16,6 @@ constexpr bool CAUSAL = is_same_text(columns::FEATURES, "hopper_causal");
 constexpr bool GENERAL = is_same_text(columns::FEATURES, "hopper_general");
 static_assert(FULL || CAUSAL || GENERAL, "the row is not of this family");
 
-constexpr bool IS_F16 = is_same_text(ELEMENT, "f16");
-static_assert(IS_F16 || is_same_text(ELEMENT, "bf16"), "elements are f16 or bf16");
-
-constexpr int HEAD_DIM = columns::HEAD_DIM;
-constexpr int HEAD_DIM_V = columns::HEAD_DIM_V;
-constexpr int TILE_ROWS = columns::TILE_ROWS;
-constexpr int TILE_KEYS = columns::TILE_KEYS;
-constexpr int STAGES = columns::STAGES; /* of K and of V */
-
-/* ---- Threads ---- */
-
-constexpr int LANES = 32;
-constexpr unsigned ALL_LANES = 0xFFFFFFFFu;
-constexpr int WARPGROUP = 128;
-constexpr int WARPGROUP_ROWS = ATTUNE_SM90_WARPGROUP_ROWS;
 constexpr int CONSUMERS = TILE_ROWS / WARPGROUP_ROWS;
 constexpr int THREADS = WARPGROUP * (1 + CONSUMERS);
 static_assert(THREADS == columns::THREADS, "a warpgroup that loads, and one for every 64 rows");
@@ -74,17 +26,12 @@ constexpr int PRODUCER_REGISTERS = CONSUMERS == 2 ? 40 : 32;
 
 /* ---- Shared memory: Q buffers, a ring of K, a ring of V, barriers, the tiles that go with the Q buffers ---- */
 
-constexpr int PANEL = ATTUNE_SM90_PANEL;
-constexpr int PANEL_BYTES = 128; /* of one row */
-constexpr int PANELS = (HEAD_DIM + PANEL - 1) / PANEL;
-constexpr int PANELS_V = (HEAD_DIM_V + PANEL - 1) / PANEL;
 static_assert(PANELS_V <= PANELS, "O leaves through Q's buffer");
 
 constexpr int Q_BYTES = PANELS * TILE_ROWS * PANEL_BYTES;
 constexpr int K_BYTES = PANELS * TILE_KEYS * PANEL_BYTES;
 constexpr int V_BYTES = PANELS_V * TILE_KEYS * PANEL_BYTES;
 constexpr int CONTROL_BYTES = 512;
-constexpr int SHARED_BYTES_MAX = 227 * 1024; /* CUDA C++ Programming Guide, "Technical Specifications", 9.0 */
 
 constexpr int RING_BYTES = STAGES * (K_BYTES + V_BYTES);
 constexpr int Q_BUFFERS = 2 * Q_BYTES + RING_BYTES + CONTROL_BYTES <= SHARED_BYTES_MAX ? 2 : 1;
@@ -93,12 +40,6 @@ constexpr int V_OFFSET = K_OFFSET + STAGES * K_BYTES;
 constexpr int CONTROL_OFFSET = V_OFFSET + STAGES * V_BYTES;
 constexpr int SHARED_BYTES = CONTROL_OFFSET + CONTROL_BYTES;
 static_assert(SHARED_BYTES == columns::SHARED_BYTES, "shared memory as declared");
-
-extern __shared__ __align__(1024) unsigned char shared[];
-
-INLINE uint32_t shared_address(int offset) {
-    return static_cast<uint32_t>(__cvta_generic_to_shared(shared)) + offset;
-}
 
 } // namespace
 

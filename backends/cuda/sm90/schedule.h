@@ -7,7 +7,7 @@
 #ifndef ATTUNE_CUDA_SM90_SCHEDULE_H
 #define ATTUNE_CUDA_SM90_SCHEDULE_H
 
-#include "backends/cuda/sm90/barrier.h"
+#include "backends/cuda/sm90/places.h"
 #include "core/portable/mask.h"
 
 namespace {

@@ -7,6 +7,7 @@
 #ifndef ATTUNE_CUDA_SM90_STORE_H
 #define ATTUNE_CUDA_SM90_STORE_H
 
+#include "backends/cuda/sm90/copy.h"
 #include "backends/cuda/sm90/schedule.h"
 #include "backends/cuda/sm90/softmax.h"
 
@@ -14,33 +15,7 @@ namespace {
 
 constexpr int OUTPUTS = HEAD_DIM_V / 2; /* of a thread, laid out as its scores are */
 
-/* ---- By the copy engine. Source: PTX ISA 9.0, "cp.async.bulk.tensor", "stmatrix" ---- */
-
-/* Clips what lies outside of the tensor. */
-INLINE void store_box(const CUtensorMap &map, uint32_t from, int column, int row, int head, int batch) {
-    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
-                 "r"(from), "r"(column), "r"(row), "r"(head), "r"(batch)
-                 : "memory");
-}
-
-INLINE void store_commit() {
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-
-/* Until shared memory has been read. */
-INLINE void store_wait_read() {
-    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-}
-
-INLINE void store_wait() {
-    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-}
-
-INLINE void store_matrices(uint32_t to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c),
-                 "r"(d)
-                 : "memory");
-}
+/* ---- By the copy engine ---- */
 
 /* O as elements to the warpgroup's rows, in the copy engine's swizzle: 16-byte chunk c of row r lies at c ^ r % 8. */
 INLINE void stage_output(uint32_t rows, int thread, const float (&output)[OUTPUTS]) {
