@@ -33,6 +33,7 @@ static const attune_backend backend = {
     .event_elapsed = attune_opencl_event_elapsed,
 
     .kernels = attune_opencl_kernels,
+    .row_runnable = attune_opencl_row_runnable,
     .row_accepts = attune_opencl_row_accepts,
     .workspace_bytes = attune_opencl_workspace_bytes,
     .plan_build = attune_opencl_plan_build,

@@ -69,6 +69,7 @@ struct attune_opencl_kernel {
 };
 
 const attune_kernel_row *attune_opencl_kernels(int32_t *out_count);
+bool attune_opencl_row_runnable(void *device, int32_t row, char reason[ATTUNE_REASON_MAX]);
 bool attune_opencl_row_accepts(void *device, int32_t row, const attune_problem *problem,
                                char reason[ATTUNE_REASON_MAX]);
 uint64_t attune_opencl_workspace_bytes(void *device, int32_t row, const attune_problem *problem,

@@ -6,6 +6,9 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <stdio.h>
+#include <string.h>
+
 #include "backends/opencl/kernel.h"
 
 /* ---- What the tokens mean ---- */
@@ -58,6 +61,17 @@ static const attune_kernel_row rows[] = {
 const attune_kernel_row *attune_opencl_kernels(int32_t *out_count) {
     *out_count = (int32_t)(sizeof rows / sizeof *rows);
     return rows;
+}
+
+/* A row's architecture: any, or the kind of device that it is made for. */
+bool attune_opencl_row_runnable(void *handle, int32_t row, char reason[ATTUNE_REASON_MAX]) {
+    const struct attune_opencl_device *device = handle;
+    const char *kind = device->is_cpu ? "cpu" : "gpu";
+    const bool is_runnable = strcmp(rows[row].architecture, "any") == 0 || strcmp(rows[row].architecture, kind) == 0;
+    if (!is_runnable) {
+        snprintf(reason, ATTUNE_REASON_MAX, "it is for a %s, the device is a %s", rows[row].architecture, kind);
+    }
+    return is_runnable;
 }
 
 bool attune_opencl_row_accepts(void *device, int32_t row, const attune_problem *problem,
