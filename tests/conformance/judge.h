@@ -1,12 +1,13 @@
 /*
  * The verdict on a run's results: SEMANTICS, "Accuracy".
  *
- *     |X - G| <= u_out |G| + (1.5 u_P + 6 * 2^-24 (8 + 2 sigma_i)) A + t + f
+ *     |X - G| <= u_out |G| + (1.5 u_P + w_ij) A + t + f,   w_ij = 6 * 2^-24 (8 + 2 sigma_i + a_ij + mean a_i)
  *
- * X is the backend's result and G the oracle's. sigma_i is the largest |scale| sum_d |q_d k_d| over the keys that row i
- * gives weight to; u_P that of the row's declared P dtype; f the output dtype's smallest normal times its u, at least
- * 2^-126. Where A is 0 nothing was added up, so that the result has to be 0 exactly. With P in e4m3 a weight may
- * vanish: t adds 2^-17 to it. NaN and infinity have to be where the oracle has them.
+ * X is the backend's result and G the oracle's. w_ij is how far, of itself, a weight may be off: sigma_i is the largest
+ * |scale| sum_d |q_d k_d| over the keys that row i gives weight to, a_ij what ALiBi takes off the score. u_P is that of
+ * the row's declared P dtype; f the output dtype's smallest normal times its u, at least 2^-126. Where A is 0 nothing
+ * was added up, so that the result has to be 0 exactly. With P in e4m3 a weight may vanish: t adds 2^-17 to it. NaN and
+ * infinity have to be where the oracle has them.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -29,8 +30,12 @@ struct conform_scene {
     bool flushes;
     bool has_hidden; /* keys that are not finite and that some rows do not see */
     attune_dropout dropout;
-    double *row_factor; /* 1.5 u_P + 6 * 2^-24 (8 + 2 sigma_i), by compact index of lse */
+    double *row_score_error;  /* 6 * 2^-24 (sigma_i + mean a_i), by compact index of lse */
+    double *row_weight_error; /* w_ij without a_ij, likewise */
 };
+
+/* What f32 may lose of a score, of the size of its terms. */
+#define CONFORM_SCORE_ERROR (6 * 0x1p-24)
 
 /* row: the kernel row that ran. */
 void conform_scene_make(const struct conform_oracle *oracle, const attune_kernel_info *row,
@@ -42,6 +47,9 @@ int64_t conform_scene_key(const struct conform_scene *scene, int64_t b, int64_t 
 int64_t conform_scene_line(const struct conform_scene *scene, int64_t b, int64_t h, int64_t i); /* of lse */
 const double *conform_scene_probs(const struct conform_scene *scene, int64_t b, int64_t h, int64_t i);
 double conform_scene_keep(const struct conform_scene *scene, int64_t b, int64_t h, int64_t i, int64_t j); /* Z */
+
+double conform_scene_weight_error(const struct conform_scene *scene, int64_t b, int64_t h, int64_t i,
+                                  int64_t j); /* w_ij */
 
 /* Whether the row does not see some key that is not finite: a tiled kernel may then give NaN in it. */
 bool conform_scene_row_may_be_nan(const struct conform_scene *scene, int64_t b, int64_t h, int64_t i);

@@ -18,7 +18,7 @@ struct row {
     int64_t h;
     int64_t i;
     int64_t h_kv;
-    double factor;
+    int64_t line; /* of lse */
     const double *q;
     const double *dout;
     double delta;      /* D_i */
@@ -40,9 +40,8 @@ static struct row row_begin(const struct slacks *slacks, int64_t b, int64_t h, i
     const struct conform_scene *scene = slacks->scene;
     const struct conform_options *options = &scene->problem->options;
     int64_t at = conform_scene_row(scene, b, i) * options->heads_q + h;
-    int64_t line = conform_scene_line(scene, b, h, i);
     struct row row = {.b = b, .h = h, .i = i, .h_kv = h / (options->heads_q / options->heads_kv)};
-    row.factor = scene->row_factor[line];
+    row.line = conform_scene_line(scene, b, h, i);
     row.q = values_at(scene, ATTUNE_OPERAND_Q, at, options->head_dim);
     row.dout = values_at(scene, ATTUNE_OPERAND_DOUT, at, options->head_dim_v);
     const double *o = values_at(scene, ATTUNE_OPERAND_O, at, options->head_dim_v);
@@ -50,7 +49,7 @@ static struct row row_begin(const struct slacks *slacks, int64_t b, int64_t h, i
         row.delta += row.dout[d] * o[d];
         row.delta_size += fabs(row.dout[d] * o[d]);
     }
-    row.dlse = scene->value[ATTUNE_OPERAND_DLSE] ? scene->value[ATTUNE_OPERAND_DLSE][line] : 0;
+    row.dlse = scene->value[ATTUNE_OPERAND_DLSE] ? scene->value[ATTUNE_OPERAND_DLSE][row.line] : 0;
     row.dq_slack = slack_at(slacks, ATTUNE_OPERAND_DQ, at * options->head_dim);
     return row;
 }
@@ -61,9 +60,10 @@ static void add_dsink(const struct slacks *slacks, const struct row *row) {
         return;
     }
     double sink = slacks->scene->value[ATTUNE_OPERAND_SINK][row->h];
-    double lse = slacks->scene->value[ATTUNE_OPERAND_LSE][conform_scene_line(slacks->scene, row->b, row->h, row->i)];
+    double lse = slacks->scene->value[ATTUNE_OPERAND_LSE][row->line];
+    double error = 1.5 * slacks->scene->unit_p + slacks->scene->row_weight_error[row->line];
     if (sink != -INFINITY) {
-        *slack += row->factor * exp(sink - lse) * (fabs(row->dlse) + row->delta_size);
+        *slack += error * exp(sink - lse) * (fabs(row->dlse) + row->delta_size);
     }
 }
 
@@ -91,7 +91,8 @@ static void add_key(struct slacks *slacks, const struct row *row, int64_t j, dou
     const double *k = values_at(scene, ATTUNE_OPERAND_K, at, options->head_dim);
     const double *v = values_at(scene, ATTUNE_OPERAND_V, at, options->head_dim_v);
     double keep = conform_scene_keep(scene, row->b, row->h, row->i, j);
-    double weight = row->factor * p + scene->weight_floor;
+    double error = 1.5 * scene->unit_p + conform_scene_weight_error(scene, row->b, row->h, row->i, j);
+    double weight = error * p + scene->weight_floor;
     double *dv_slack = slack_at(slacks, ATTUNE_OPERAND_DV, at * options->head_dim_v);
     double *dk_slack = slack_at(slacks, ATTUNE_OPERAND_DK, at * options->head_dim);
     double dp = 0;

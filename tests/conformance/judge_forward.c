@@ -9,7 +9,6 @@ static void row_slack(const struct conform_scene *scene, int64_t b, int64_t h, i
     const struct conform_options *options = &scene->problem->options;
     const struct conform_sequence *sequence = &scene->problem->sequence[b];
     const double *probs = conform_scene_probs(scene, b, h, i);
-    double factor = scene->row_factor[conform_scene_line(scene, b, h, i)];
     int64_t h_kv = h / (options->heads_q / options->heads_kv);
     for (int64_t d = 0; d < options->head_dim_v; d++) {
         out_slack[d] = 0;
@@ -19,7 +18,8 @@ static void row_slack(const struct conform_scene *scene, int64_t b, int64_t h, i
         if (keep == 0) {
             continue;
         }
-        double weight = (factor * probs[j] + scene->weight_floor) * keep;
+        double error = 1.5 * scene->unit_p + conform_scene_weight_error(scene, b, h, i, j);
+        double weight = (error * probs[j] + scene->weight_floor) * keep;
         const double *v = scene->value[ATTUNE_OPERAND_V] +
                           (conform_scene_key(scene, b, j) * options->heads_kv + h_kv) * options->head_dim_v;
         for (int64_t d = 0; d < options->head_dim_v; d++) {
@@ -72,6 +72,7 @@ static bool judge_lse_row(struct trial *trial, int64_t b, int64_t h, int64_t i) 
     double size = fabs(g);
     double bound =
         trial->scene->problem->options.dtype == ATTUNE_DTYPE_F32 ? 1e-5 * fmax(1, size) : 1e-3 * fmax(1, size / 1000);
+    bound += trial->scene->row_score_error[at];
     const int64_t axis[4] = {b, h, i, 0};
     bool may_be_nan = conform_scene_row_may_be_nan(trial->scene, b, h, i);
     return conform_judge_element(&trial->judge, trial->x[at], g, bound - trial->judge.unit * size, may_be_nan, axis);
@@ -82,12 +83,12 @@ static bool judge_probs_row(struct trial *trial, int64_t b, int64_t h, int64_t i
     const struct conform_sequence *sequence = &scene->problem->sequence[b];
     const double *g = conform_scene_probs(scene, b, h, i);
     const double *x = trial->x + (g - scene->probs);
-    double factor = scene->row_factor[conform_scene_line(scene, b, h, i)] - 1.5 * scene->unit_p + 0x1p-24;
     bool may_be_nan = conform_scene_row_may_be_nan(scene, b, h, i);
     bool right = true;
     for (int64_t j = sequence->leftpad; right && j < sequence->keys; j++) {
         const int64_t axis[4] = {b, h, i, j};
-        right = conform_judge_element(&trial->judge, x[j], g[j], factor * g[j], may_be_nan, axis);
+        double slack = conform_scene_weight_error(scene, b, h, i, j) * g[j];
+        right = conform_judge_element(&trial->judge, x[j], g[j], slack, may_be_nan, axis);
     }
     return right;
 }

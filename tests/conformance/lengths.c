@@ -75,14 +75,21 @@ void conform_problem_draw_lengths(struct conform_problem *problem) {
     }
 }
 
+int64_t conform_problem_shift(const struct conform_problem *problem, const struct conform_sequence *sequence) {
+    switch (problem->options.align) {
+    case ATTUNE_ALIGN_BOTTOM_RIGHT:
+        return sequence->keys - sequence->rows;
+    case ATTUNE_ALIGN_DIAGONAL:
+        return problem->options.diagonal;
+    default:
+        return 0;
+    }
+}
+
 bool conform_problem_in_band(const struct conform_problem *problem, const struct conform_sequence *sequence, int64_t i,
                              int64_t j) {
     const struct conform_options *options = &problem->options;
-    int64_t shift = sequence->keys - sequence->rows;
-    if (options->align != ATTUNE_ALIGN_BOTTOM_RIGHT) {
-        shift = options->align == ATTUNE_ALIGN_DIAGONAL ? options->diagonal : 0;
-    }
-    int64_t own = i + shift;
+    int64_t own = i + conform_problem_shift(problem, sequence);
     bool seen = !options->causal || j <= own;
     if (options->window.set) {
         seen = seen && (options->window.left < 0 || j >= own - options->window.left);

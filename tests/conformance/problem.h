@@ -128,6 +128,9 @@ void conform_problem_multiply(struct conform_problem *problem, attune_operand op
 /* Sets the entry of an int32 vector or table, counted in C order, before the problem is used. */
 void conform_problem_set_integer(struct conform_problem *problem, attune_operand operand, int64_t entry, int32_t value);
 
+/* SEMANTICS' shift: row i's diagonal is key i + shift. */
+int64_t conform_problem_shift(const struct conform_problem *problem, const struct conform_sequence *sequence);
+
 /* Whether row i may see key j by causal and window alone. */
 bool conform_problem_in_band(const struct conform_problem *problem, const struct conform_sequence *sequence, int64_t i,
                              int64_t j);

@@ -93,7 +93,30 @@ static void read_values(struct conform_scene *scene, attune_operand operand) {
     conform_problem_visit(scene->problem, operand, read_element, &reader);
 }
 
-/* ---- sigma ---- */
+/* ---- How far scores and weights may be off ---- */
+
+/* slope |i + shift - j| */
+static double alibi_at(const struct conform_scene *scene, int64_t b, int64_t h, int64_t i, int64_t j) {
+    const struct conform_problem *problem = scene->problem;
+    const struct conform_tensor *slopes = &problem->tensor[ATTUNE_OPERAND_ALIBI_SLOPES];
+    const float *slope = scene->oracle->stored[ATTUNE_OPERAND_ALIBI_SLOPES];
+    if (!slope) {
+        return 0;
+    }
+    int64_t distance = i + conform_problem_shift(problem, &problem->sequence[b]) - j;
+    int64_t line = (slopes->extent[0] > 1 ? b : 0) * slopes->extent[1] + h;
+    return fabs((double)slope[line] * (double)distance);
+}
+
+/* The mean over what the row sees, by weight. */
+static double row_alibi(const struct conform_scene *scene, int64_t b, int64_t h, int64_t i) {
+    const double *probs = conform_scene_probs(scene, b, h, i);
+    double mean = 0;
+    for (int64_t j = scene->problem->sequence[b].leftpad; j < scene->problem->sequence[b].keys; j++) {
+        mean += probs[j] > 0 ? probs[j] * alibi_at(scene, b, h, i, j) : 0;
+    }
+    return mean;
+}
 
 static double row_sigma(const struct conform_scene *scene, int64_t b, int64_t h, int64_t i) {
     const struct conform_options *options = &scene->problem->options;
@@ -114,18 +137,27 @@ static double row_sigma(const struct conform_scene *scene, int64_t b, int64_t h,
     return sigma;
 }
 
-static void fill_row_factors(struct conform_scene *scene) {
+static void fill_row_errors(struct conform_scene *scene) {
     const struct conform_options *options = &scene->problem->options;
-    scene->row_factor =
-        conform_alloc((uint64_t)(options->batch * options->heads_q * scene->problem->rows_total), sizeof(double));
+    uint64_t lines = (uint64_t)(options->batch * options->heads_q * scene->problem->rows_total);
+    scene->row_score_error = conform_alloc(lines, sizeof(double));
+    scene->row_weight_error = conform_alloc(lines, sizeof(double));
     for (int64_t b = 0; b < options->batch; b++) {
         for (int64_t h = 0; h < options->heads_q; h++) {
             for (int64_t i = 0; i < scene->problem->sequence[b].rows; i++) {
-                scene->row_factor[conform_scene_line(scene, b, h, i)] =
-                    1.5 * scene->unit_p + 6 * 0x1p-24 * (8 + 2 * row_sigma(scene, b, h, i));
+                int64_t line = conform_scene_line(scene, b, h, i);
+                double sigma = row_sigma(scene, b, h, i);
+                double alibi = row_alibi(scene, b, h, i);
+                scene->row_score_error[line] = CONFORM_SCORE_ERROR * (sigma + alibi);
+                scene->row_weight_error[line] = CONFORM_SCORE_ERROR * (8 + 2 * sigma + alibi);
             }
         }
     }
+}
+
+double conform_scene_weight_error(const struct conform_scene *scene, int64_t b, int64_t h, int64_t i, int64_t j) {
+    return scene->row_weight_error[conform_scene_line(scene, b, h, i)] +
+           CONFORM_SCORE_ERROR * alibi_at(scene, b, h, i, j);
 }
 
 static attune_dropout dropout_of(const struct conform_problem *problem) {
@@ -163,14 +195,15 @@ void conform_scene_make(const struct conform_oracle *oracle, const attune_kernel
     for (size_t n = 0; n < sizeof read / sizeof read[0]; n++) {
         read_values(out_scene, read[n]);
     }
-    fill_row_factors(out_scene);
+    fill_row_errors(out_scene);
 }
 
 void conform_scene_free(struct conform_scene *scene) {
     for (int operand = 0; operand < CONFORM_OPERANDS; operand++) {
         free(scene->value[operand]);
     }
-    free(scene->row_factor);
+    free(scene->row_score_error);
+    free(scene->row_weight_error);
 }
 
 /* ---- Keys that are not finite ---- */
