@@ -7,6 +7,7 @@
 #define ATTUNE_CUDA_KERNEL_H
 
 #include "backends/cuda/device.h"
+#include "backends/cuda/operand.h"
 
 /* The lines of kernels.def. */
 enum {
@@ -53,6 +54,9 @@ struct attune_cuda_kernel {
 
 extern const struct attune_cuda_family attune_cuda_general_forward;
 extern const struct attune_cuda_family attune_cuda_hopper_forward;
+extern const struct attune_cuda_family attune_cuda_append;
+extern const struct attune_cuda_family attune_cuda_merge;
+extern const struct attune_cuda_family attune_cuda_quantize;
 
 const attune_kernel_row *attune_cuda_kernels(int32_t *out_count);
 bool attune_cuda_row_runnable(void *device, int32_t row, char reason[ATTUNE_REASON_MAX]);
@@ -68,6 +72,10 @@ void attune_cuda_functions_release(struct attune_cuda_device *device);
 attune_status attune_cuda_plan_build(void *device, const attune_plan_request *request, void **out_plan);
 void attune_cuda_plan_release(void *device, void *plan);
 attune_status attune_cuda_execute(void *device, void *plan, void *stream, const attune_bindings *bindings);
+
+/* What a kernel of plain strides is given of an operand. */
+attune_cuda_operand attune_cuda_operand_bind(const struct attune_cuda_plan *plan, const attune_bindings *bindings,
+                                             attune_operand which);
 
 /* Launches plan's function over its blocks with one struct of parameters. */
 attune_status attune_cuda_launch(const struct attune_cuda_plan *plan, CUstream stream, void *parameters);

@@ -17,6 +17,9 @@
 #define DTYPES_bf16 (UINT64_C(1) << ATTUNE_DTYPE_BF16)
 #define DTYPES_e4m3 (UINT64_C(1) << ATTUNE_DTYPE_E4M3)
 
+#define DTYPES_f32_f16_bf16      (DTYPES_f32 | DTYPES_f16 | DTYPES_bf16)
+#define DTYPES_f32_f16_bf16_e4m3 (DTYPES_f32_f16_bf16 | DTYPES_e4m3)
+
 #define ISA_none ""
 
 /* The lowest and highest compute capability that a row's image has code for; see cuda_code in meson.build. */
@@ -44,6 +47,19 @@
     (FEATURES_hopper_causal | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_VARLEN_Q | ATTUNE_FEATURE_VARLEN_K |             \
      ATTUNE_FEATURE_SEQUSED_Q | ATTUNE_FEATURE_SEQUSED_K | ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_F32_OUT)
 #define FAMILY_hopper_general attune_cuda_hopper_forward
+
+#define FEATURES_append                                                                                                \
+    (ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_SEQUSED_K | ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_DESCALE |                   \
+     ATTUNE_FEATURE_ROTARY | ATTUNE_FEATURE_CONVERT | ATTUNE_FEATURE_DETERMINISTIC)
+#define FAMILY_append attune_cuda_append
+
+#define FEATURES_merge                                                                                                 \
+    (ATTUNE_FEATURE_F32_OUT | ATTUNE_FEATURE_VARLEN_Q | ATTUNE_FEATURE_LSE | ATTUNE_FEATURE_CONVERT |                  \
+     ATTUNE_FEATURE_DETERMINISTIC)
+#define FAMILY_merge attune_cuda_merge
+
+#define FEATURES_quantize (ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_DESCALE | ATTUNE_FEATURE_DETERMINISTIC)
+#define FAMILY_quantize   attune_cuda_quantize
 
 /* ---- The rows ---- */
 

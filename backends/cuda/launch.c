@@ -122,6 +122,19 @@ attune_status attune_cuda_execute(void *handle, void *plan_handle, void *stream,
     return status;
 }
 
+attune_cuda_operand attune_cuda_operand_bind(const struct attune_cuda_plan *plan, const attune_bindings *bindings,
+                                             attune_operand which) {
+    const attune_layout *layout = &plan->problem.operand[which];
+    attune_cuda_operand made = {.data = NULL};
+    if (layout->dtype != ATTUNE_DTYPE_NONE) {
+        made.data = (char *)bindings->operand[which].data + bindings->operand[which].byte_offset;
+        for (int axis = 0; axis < ATTUNE_RANK_MAX; axis++) {
+            made.stride[axis] = layout->stride[axis];
+        }
+    }
+    return made;
+}
+
 attune_status attune_cuda_launch(const struct attune_cuda_plan *plan, CUstream stream, void *parameters) {
     const struct attune_cuda_api *api = plan->device->api;
     if (plan->blocks == 0) {

@@ -32,9 +32,10 @@ struct barrier {
     unsigned passed; /* times that all have arrived */
 };
 
+/* Kept from one work-group to the next, since making contexts takes system calls, and jumping between them none. */
 struct thread {
     ucontext_t beginning;
-    jmp_buf place; /* where it waits, once it has begun: jumps change no signal mask, which takes system calls */
+    jmp_buf place; /* where it waits, once it has begun */
     std::unique_ptr<char[]> stack;
     bool begun;
     bool done;
@@ -56,6 +57,12 @@ void *running_parameters;
     std::abort();
 }
 
+void leave_thread(thread *self) {
+    if (_setjmp(self->place) == 0) {
+        _longjmp(scheduler, 1);
+    }
+}
+
 void wait_at(barrier *at, unsigned count) {
     const unsigned self = threadIdx.x;
     const unsigned turn = at->passed;
@@ -66,29 +73,27 @@ void wait_at(barrier *at, unsigned count) {
         return;
     }
     while (at->passed == turn) {
-        if (_setjmp(threads[self].place) == 0) {
-            _longjmp(scheduler, 1);
-        }
+        leave_thread(&threads[self]);
     }
 }
 
+/* One round for each work-group. */
 void begin_thread() {
-    running_kernel(running_parameters);
-    threads[threadIdx.x].done = true;
-    progress++;
-    _longjmp(scheduler, 1);
+    thread *self = &threads[threadIdx.x];
+    for (;;) {
+        running_kernel(running_parameters);
+        self->done = true;
+        progress++;
+        leave_thread(self);
+    }
 }
 
 void make_thread(thread *made) {
-    if (!made->stack) {
-        made->stack = std::make_unique<char[]>(STACK_BYTES);
-    }
+    made->stack = std::make_unique<char[]>(STACK_BYTES);
     getcontext(&made->beginning);
     made->beginning.uc_stack.ss_sp = made->stack.get();
     made->beginning.uc_stack.ss_size = STACK_BYTES;
     made->beginning.uc_link = nullptr;
-    made->begun = made->done = false;
-    made->shuffles = 0;
     makecontext(&made->beginning, begin_thread, 0);
 }
 
@@ -119,13 +124,16 @@ unsigned run_all() {
 void run_block(unsigned shared_bytes) {
     unsigned char *bytes = reinterpret_cast<unsigned char *>(emulator_shared);
     std::memset(bytes, 0xFF, shared_bytes); /* NaN */
-    std::memset(bytes + shared_bytes, CANARY, SHARED_BYTES_MAX - shared_bytes);
     block_barrier = {0, 0};
     for (barrier &each : warp_barriers) {
         each = {0, 0};
     }
     for (unsigned index = 0; index < blockDim.x; index++) {
-        make_thread(&threads[index]);
+        if (!threads[index].stack) {
+            make_thread(&threads[index]);
+        }
+        threads[index].done = false;
+        threads[index].shuffles = 0;
     }
     unsigned long before;
     do {
@@ -136,9 +144,19 @@ void run_block(unsigned shared_bytes) {
             give_up("threads wait for each other for ever");
         }
     }
+}
+
+/* Past what the launch asked for. */
+void place_canary(unsigned shared_bytes) {
+    std::memset(reinterpret_cast<unsigned char *>(emulator_shared) + shared_bytes, CANARY,
+                SHARED_BYTES_MAX - shared_bytes);
+}
+
+void check_canary(unsigned shared_bytes) {
+    const unsigned char *bytes = reinterpret_cast<const unsigned char *>(emulator_shared);
     for (unsigned at = shared_bytes; at < SHARED_BYTES_MAX; at++) {
         if (bytes[at] != CANARY) {
-            give_up("shared memory is written past its end");
+            give_up("this work-group or an earlier one wrote past the end of its shared memory");
         }
     }
 }
@@ -186,7 +204,9 @@ void emulator_run(const char *name, unsigned blocks, unsigned count, unsigned sh
     running_parameters = parameters;
     blockDim.x = count;
     gridDim.x = blocks;
+    place_canary(shared_bytes);
     for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++) {
         run_block(shared_bytes);
     }
+    check_canary(shared_bytes);
 }

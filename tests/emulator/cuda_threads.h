@@ -39,6 +39,13 @@ inline float __shfl_xor_sync(unsigned, float x, int mask) {
     return emulator_shuffle(x, (threadIdx.x % 32) ^ static_cast<unsigned>(mask));
 }
 
+/* One thread runs at a time. */
+inline unsigned atomicMax(unsigned *at, unsigned x) {
+    const unsigned before = *at;
+    *at = before < x ? x : before;
+    return before;
+}
+
 /* A kernel by its name. Made before main begins, one for each. */
 struct emulator_kernel {
     emulator_kernel(const char *name, void (*run)(void *parameters));

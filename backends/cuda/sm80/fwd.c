@@ -40,44 +40,31 @@ static void prepare(struct attune_cuda_plan *plan) {
     plan->shared_bytes = (unsigned)shared_bytes(problem);
 }
 
-static attune_cuda_operand operand(const struct attune_cuda_plan *plan, const attune_bindings *bindings,
-                                   attune_operand which) {
-    const attune_layout *layout = &plan->problem.operand[which];
-    attune_cuda_operand made = {.data = NULL};
-    if (layout->dtype != ATTUNE_DTYPE_NONE) {
-        made.data = (char *)bindings->operand[which].data + bindings->operand[which].byte_offset;
-        for (int axis = 0; axis < ATTUNE_RANK_MAX; axis++) {
-            made.stride[axis] = layout->stride[axis];
-        }
-    }
-    return made;
-}
-
 static void set_operands(const struct attune_cuda_plan *plan, const attune_bindings *bindings,
                          attune_cuda_forward_params *params) {
-    params->q = operand(plan, bindings, ATTUNE_OPERAND_Q);
-    params->k = operand(plan, bindings, ATTUNE_OPERAND_K);
-    params->v = operand(plan, bindings, ATTUNE_OPERAND_V);
-    params->o = operand(plan, bindings, ATTUNE_OPERAND_O);
-    params->lse = operand(plan, bindings, ATTUNE_OPERAND_LSE);
-    params->probs = operand(plan, bindings, ATTUNE_OPERAND_PROBS);
-    params->bias = operand(plan, bindings, ATTUNE_OPERAND_BIAS);
-    params->mask = operand(plan, bindings, ATTUNE_OPERAND_MASK);
-    params->alibi_slopes = operand(plan, bindings, ATTUNE_OPERAND_ALIBI_SLOPES);
-    params->sink = operand(plan, bindings, ATTUNE_OPERAND_SINK);
-    params->cu_seqlens_q = operand(plan, bindings, ATTUNE_OPERAND_CU_SEQLENS_Q);
-    params->cu_seqlens_k = operand(plan, bindings, ATTUNE_OPERAND_CU_SEQLENS_K);
-    params->seqused_q = operand(plan, bindings, ATTUNE_OPERAND_SEQUSED_Q);
-    params->seqused_k = operand(plan, bindings, ATTUNE_OPERAND_SEQUSED_K);
-    params->leftpad_k = operand(plan, bindings, ATTUNE_OPERAND_LEFTPAD_K);
-    params->block_table = operand(plan, bindings, ATTUNE_OPERAND_BLOCK_TABLE);
-    params->block_row_ptr = operand(plan, bindings, ATTUNE_OPERAND_BLOCK_ROW_PTR);
-    params->block_col_idx = operand(plan, bindings, ATTUNE_OPERAND_BLOCK_COL_IDX);
-    params->descale_q = operand(plan, bindings, ATTUNE_OPERAND_DESCALE_Q);
-    params->descale_k = operand(plan, bindings, ATTUNE_OPERAND_DESCALE_K);
-    params->descale_v = operand(plan, bindings, ATTUNE_OPERAND_DESCALE_V);
-    params->dropout_seed = operand(plan, bindings, ATTUNE_OPERAND_DROPOUT_SEED);
-    params->dropout_offset = operand(plan, bindings, ATTUNE_OPERAND_DROPOUT_OFFSET);
+    params->q = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_Q);
+    params->k = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_K);
+    params->v = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_V);
+    params->o = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_O);
+    params->lse = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_LSE);
+    params->probs = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_PROBS);
+    params->bias = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_BIAS);
+    params->mask = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_MASK);
+    params->alibi_slopes = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_ALIBI_SLOPES);
+    params->sink = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_SINK);
+    params->cu_seqlens_q = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_CU_SEQLENS_Q);
+    params->cu_seqlens_k = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_CU_SEQLENS_K);
+    params->seqused_q = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_SEQUSED_Q);
+    params->seqused_k = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_SEQUSED_K);
+    params->leftpad_k = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_LEFTPAD_K);
+    params->block_table = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_BLOCK_TABLE);
+    params->block_row_ptr = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_BLOCK_ROW_PTR);
+    params->block_col_idx = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_BLOCK_COL_IDX);
+    params->descale_q = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_DESCALE_Q);
+    params->descale_k = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_DESCALE_K);
+    params->descale_v = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_DESCALE_V);
+    params->dropout_seed = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_DROPOUT_SEED);
+    params->dropout_offset = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_DROPOUT_OFFSET);
 }
 
 /* A softcap outside of these is told from none and from infinity, and its scores are the same in f32. */

@@ -9,83 +9,21 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
-#include "attune/types.h"
+#include "backends/cuda/sm80/element.h"
 #include "backends/cuda/sm80/fwd.h"
-#include "core/portable/convert.h"
+#include "backends/cuda/sm80/warp.h"
 #include "core/portable/mask.h"
 #include "core/portable/philox.h"
 #include "core/portable/softmax.h"
 
 namespace {
 
-constexpr int WARPS = 4, LANES = 32;
+constexpr int WARPS = 4;
 constexpr int ROWS_OF_WARP = 4;
 constexpr int ROWS = ATTUNE_CUDA_FORWARD_ROWS;
 constexpr int KEYS = ATTUNE_CUDA_FORWARD_KEYS;
 static_assert(ROWS == WARPS * ROWS_OF_WARP && KEYS == LANES, "four warps, a key to a lane");
 constexpr int COLUMNS_MAX = 512 / LANES; /* of o, to a lane */
-constexpr unsigned ALL_LANES = 0xFFFFFFFFu;
-
-/* ---- Elements ---- */
-
-struct f32 {
-    float bits;
-};
-struct f16 {
-    __half bits;
-};
-struct bf16 {
-    __nv_bfloat16 bits;
-};
-struct e4m3 {
-    attune_u8 bits;
-};
-
-[[maybe_unused]] __device__ float value(f32 x) {
-    return x.bits;
-}
-[[maybe_unused]] __device__ float value(f16 x) {
-    return __half2float(x.bits);
-}
-[[maybe_unused]] __device__ float value(bf16 x) {
-    return __bfloat162float(x.bits);
-}
-[[maybe_unused]] __device__ float value(e4m3 x) {
-    return attune_f32_from_e4m3(x.bits);
-}
-
-__device__ float load_as(const void *data, int64_t index, int32_t dtype) {
-    switch (dtype) {
-    case ATTUNE_DTYPE_F16:
-        return value(static_cast<const f16 *>(data)[index]);
-    case ATTUNE_DTYPE_BF16:
-        return value(static_cast<const bf16 *>(data)[index]);
-    case ATTUNE_DTYPE_E4M3:
-        return value(static_cast<const e4m3 *>(data)[index]);
-    default:
-        return static_cast<const float *>(data)[index];
-    }
-}
-
-__device__ void store_as(void *data, int64_t index, int32_t dtype, float x) {
-    switch (dtype) {
-    case ATTUNE_DTYPE_F16:
-        static_cast<__half *>(data)[index] = __float2half_rn(x);
-        break;
-    case ATTUNE_DTYPE_BF16:
-        static_cast<__nv_bfloat16 *>(data)[index] = __float2bfloat16_rn(x);
-        break;
-    default:
-        static_cast<float *>(data)[index] = x;
-    }
-}
-
-__device__ int64_t offset(const attune_cuda_operand &operand, int64_t i0, int64_t i1, int64_t i2 = 0, int64_t i3 = 0) {
-    return i0 * operand.stride[0] + i1 * operand.stride[1] + i2 * operand.stride[2] + i3 * operand.stride[3];
-}
 
 __device__ int64_t length_at(const attune_cuda_operand &lengths, int64_t index, int64_t absent) {
     return lengths.data == nullptr ? absent : static_cast<const int32_t *>(lengths.data)[index * lengths.stride[0]];
@@ -217,20 +155,6 @@ __device__ void load_kv(const attune_cuda_forward_params &p, const attune_cuda_o
         }
         tile[slot * (width + 1) + index % width] = x;
     }
-}
-
-__device__ float warp_max(float x) {
-    for (int step = LANES / 2; step > 0; step /= 2) {
-        x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, step));
-    }
-    return x;
-}
-
-__device__ float warp_sum(float x) {
-    for (int step = LANES / 2; step > 0; step /= 2) {
-        x += __shfl_xor_sync(ALL_LANES, x, step);
-    }
-    return x;
 }
 
 /* S = Q K^T of this lane's key and the warp's rows, and the mask. */

@@ -8,15 +8,11 @@
 
 #include <stdint.h>
 
+#include "backends/cuda/operand.h"
+
 /* A tile: rows and keys of a work-group. */
 #define ATTUNE_CUDA_FORWARD_ROWS 16
 #define ATTUNE_CUDA_FORWARD_KEYS 32
-
-/* An operand as attune_layout has it; NULL if it is absent. Strides are in elements. */
-typedef struct attune_cuda_operand {
-    void *data;
-    int64_t stride[4];
-} attune_cuda_operand;
 
 typedef struct attune_cuda_forward_params {
     attune_cuda_operand q, k, v, o, lse, probs;

@@ -1,0 +1,24 @@
+/*
+ * A kernel, KERNEL_SOURCE, compiled for this processor as the build compiles it for a device: ATTUNE_STORAGE is its
+ * element type, ATTUNE_SYMBOL its name.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "tests/emulator/cuda_threads.h"
+
+/* The name that the forward gives to all of its shared memory. */
+#define weights emulator_shared
+#include KERNEL_SOURCE
+
+#define TEXT_OF(symbol) #symbol
+#define TEXT(symbol)    TEXT_OF(symbol)
+
+template <typename Params> static void call(void (*kernel)(Params), void *parameters) {
+    kernel(*static_cast<const Params *>(parameters));
+}
+
+static void run(void *parameters) {
+    call(ATTUNE_SYMBOL, parameters);
+}
+
+static const emulator_kernel listed(TEXT(ATTUNE_SYMBOL), run);
