@@ -75,6 +75,12 @@ static cl_program load_cached(const struct attune_opencl_device *device, const c
     return program;
 }
 
+/* PoCL keeps what it compiles itself; to give a binary it compiles each kernel again, for a size of work-group that
+ * nobody launches. */
+static bool keeps_programs_itself(const struct attune_opencl_device *device) {
+    return strstr(device->version, "PoCL") != NULL;
+}
+
 /* A cache that cannot be written is no error: the next process builds again. */
 static void store(const struct attune_opencl_device *device, const char *key, cl_program program) {
     const struct attune_opencl_api *api = device->api;
@@ -151,7 +157,7 @@ static attune_status make_program(const struct attune_opencl_device *device, con
         return ATTUNE_OK;
     }
     const attune_status status = build_source(device, source, options, out_program);
-    if (status == ATTUNE_OK) {
+    if (status == ATTUNE_OK && !keeps_programs_itself(device)) {
         store(device, key, *out_program);
     }
     return status;

@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,6 +154,7 @@ static cl_int set_argument(cl_kernel kernel, cl_uint index) {
     stub_opencl.raced = stub_opencl.raced || !pthread_equal(kernel->setter, pthread_self());
     kernel->is_set[index] = true;
     pthread_mutex_unlock(&stub_lock);
+    (void)sched_yield(); /* lets another thread in, if the caller does */
     return CL_SUCCESS;
 }
 
