@@ -9,15 +9,25 @@
 
 /* ---- Plans ---- */
 
+static attune_status ask_kernel(const struct attune_opencl_device *device, cl_kernel kernel,
+                                cl_kernel_work_group_info fact, size_t *out_size) {
+    return attune_opencl_check(
+        device->api->GetKernelWorkGroupInfo(kernel, device->device, fact, sizeof *out_size, out_size, NULL),
+        "clGetKernelWorkGroupInfo");
+}
+
+/* Whether the kernel as it was compiled can be launched as the step wants it. Rusticl (of Mesa 22.3) gives the multiple
+ * of good sizes as the largest one. */
 static attune_status check_step(const struct attune_opencl_plan *plan, int32_t index, cl_kernel kernel) {
     const struct attune_opencl_step *step = &plan->step[index];
     const size_t wanted = step->local[0] * step->local[1] * step->local[2];
     size_t most = 0;
-    const attune_status status =
-        attune_opencl_check(plan->device->api->GetKernelWorkGroupInfo(
-                                kernel, plan->device->device, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL),
-                            "clGetKernelWorkGroupInfo");
-    return status != ATTUNE_OK || wanted <= most
+    size_t multiple = 0;
+    attune_status status = ask_kernel(plan->device, kernel, CL_KERNEL_WORK_GROUP_SIZE, &most);
+    if (status == ATTUNE_OK) {
+        status = ask_kernel(plan->device, kernel, CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, &multiple);
+    }
+    return status != ATTUNE_OK || wanted <= most || most == multiple
                ? status
                : attune_opencl_host->fail(ATTUNE_UNSUPPORTED,
                                           "%s wants work-groups of %zu work-items, %s runs it with %zu at most",

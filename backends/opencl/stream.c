@@ -74,13 +74,16 @@ void attune_opencl_stream_close(void *handle, void *stream) {
     }
 }
 
+/* Rusticl (of Mesa 22.3) only waits in clFinish for what is not flushed yet: the marker is that. */
 attune_status attune_opencl_stream_sync(void *handle, void *stream) {
     const struct attune_opencl_device *device = handle;
+    const cl_command_queue queue = attune_opencl_queue_of(device, stream);
     attune_status status = attune_opencl_enter(device);
     if (status == ATTUNE_OK) {
-        status = attune_opencl_check(device->api->Finish(attune_opencl_queue_of(device, stream)), "clFinish");
+        status = attune_opencl_check(device->api->EnqueueMarkerWithWaitList(queue, 0, NULL, NULL),
+                                     "clEnqueueMarkerWithWaitList");
     }
-    return status;
+    return status == ATTUNE_OK ? attune_opencl_check(device->api->Finish(queue), "clFinish") : status;
 }
 
 /* ---- Events ---- */

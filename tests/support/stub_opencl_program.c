@@ -139,8 +139,10 @@ STUB_EXPORT cl_int CL_API_CALL clGetKernelWorkGroupInfo(cl_kernel kernel, cl_dev
     (void)device;
     STUB_BEGIN("clGetKernelWorkGroupInfo");
     STUB_REQUIRE(stub_object_is(kernel, STUB_KERNEL), CL_INVALID_KERNEL);
-    STUB_REQUIRE(fact == CL_KERNEL_WORK_GROUP_SIZE, CL_INVALID_VALUE);
-    return stub_answer(&stub_opencl.kernel_work_group, sizeof(size_t), capacity, value, size);
+    STUB_REQUIRE(fact == CL_KERNEL_WORK_GROUP_SIZE || fact == CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE,
+                 CL_INVALID_VALUE);
+    const size_t answer = fact == CL_KERNEL_WORK_GROUP_SIZE ? stub_opencl.kernel_work_group : 16;
+    return stub_answer(&answer, sizeof answer, capacity, value, size);
 }
 
 /* Arguments are one thread's from the first that is set to the launch. */

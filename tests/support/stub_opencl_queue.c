@@ -78,7 +78,7 @@ STUB_EXPORT cl_int CL_API_CALL clEnqueueMarkerWithWaitList(cl_command_queue queu
                                                            const cl_event *wait_list, cl_event *event) {
     STUB_BEGIN("clEnqueueMarkerWithWaitList");
     const cl_int result = check_waits(queue, waits, wait_list);
-    STUB_REQUIRE(result == CL_SUCCESS, result);
+    STUB_REQUIRE(result == CL_SUCCESS && event != NULL, result);
     cl_event made = stub_object_make(STUB_EVENT, sizeof *made, queue->object.context);
     made->profiled = (queue->properties & CL_QUEUE_PROFILING_ENABLE) != 0;
     pthread_mutex_lock(&stub_lock);

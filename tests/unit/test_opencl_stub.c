@@ -177,6 +177,7 @@ static struct quiet_function {
     {"clGetDeviceInfo", true, false},
     {"clBuildProgram", true, false},
     {"clFinish", true, false},
+    {"clEnqueueMarkerWithWaitList", true, false},
 };
 
 #define QUIET_FUNCTIONS (sizeof quiet_functions / sizeof quiet_functions[0])
