@@ -136,6 +136,9 @@ static void add_not_finite(struct conform_list *list, struct conform_options opt
     options.causal = true;
     options.inject = CONFORM_INJECT_Q_NAN;
     conform_list_add(list, "edge", "q_nan", &options);
+    options.softcap = 5;
+    conform_list_add(list, "edge", "q_nan", &options);
+    options.softcap = 0;
     options.inject = CONFORM_INJECT_K_HIDDEN_NAN;
     conform_list_add(list, "edge", "hidden_key", &options);
     options.inject = CONFORM_INJECT_V_HIDDEN_NAN;

@@ -106,9 +106,10 @@ static void weigh(struct generic_span span, const float *lse, const float *rest,
     }
 }
 
-static void scale_lines(struct generic_span span, const float *factor, float *lines) {
+/* dS from dA. 0 stays 0: the slope of a pair that is not seen may be NaN, where a row or key is not finite. */
+static void scale_lines(struct generic_span span, const float *slope, float *lines) {
     for (int64_t n = span.begin * LANES; n < span.end * LANES; n++) {
-        lines[n] *= factor[n];
+        lines[n] = lines[n] == 0.0f ? 0.0f : lines[n] * slope[n];
     }
 }
 
