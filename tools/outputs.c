@@ -2,6 +2,7 @@
 #include "outputs.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "files/npy.h"
 
@@ -12,6 +13,17 @@ static uint64_t checksum(const void *data, int64_t bytes) {
     for (int64_t i = 0; i < bytes; ++i)
         hash = (hash ^ byte[i]) * UINT64_C(0x100000001b3);
     return hash;
+}
+
+/* One file may be named in several ways, which the text of the flags does not tell. */
+static enum tool_exit check_differs(const struct outputs *outputs, const struct output *output) {
+    for (int i = 0; output->path && i < outputs->count; ++i) {
+        const struct output *other = &outputs->item[i];
+        if (other->path && strcmp(other->staged.target, output->staged.target) == 0)
+            return tool_fail(TOOL_BAD_INPUT, "%s %s and %s %s are one file: each output needs a file of its own",
+                             other->flag, other->path, output->flag, output->path);
+    }
+    return TOOL_OK;
 }
 
 enum tool_exit outputs_add(struct outputs *outputs, struct tensors *tensors, const char *flag, const char *path,
@@ -30,8 +42,9 @@ enum tool_exit outputs_add(struct outputs *outputs, struct tensors *tensors, con
     array_release(&array);
     if (staged)
         return tool_fail_file(staged, flag, message);
+    status = check_differs(outputs, &output);
     outputs->item[outputs->count++] = output;
-    return TOOL_OK;
+    return status;
 }
 
 static void remove_first(const struct outputs *outputs, int count) {

@@ -458,6 +458,18 @@ def test_plan_of_nonsense(shape):
 # merge
 
 
+@pytest.mark.parametrize("other", ["./x.npy", "folder/../x.npy", "link.npy"])
+def test_outputs_are_not_one_file_by_two_names(other):
+    write_problem()
+    os.mkdir("folder")
+    refuse(2, run_words("-o", "x.npy", "--lse", "folder/../x.npy"), "one file")
+    np.save("x.npy", np.zeros(1))
+    os.symlink("x.npy", "link.npy")
+    before = sorted(os.listdir())
+    refuse(2, run_words("-o", "x.npy", "--lse", other), f"--lse {other}", "one file")
+    assert sorted(os.listdir()) == before and np.load("x.npy").shape == (1,)
+
+
 def test_merge_needs_files_of_its_own():
     write_problem()
     expect(0, *run_words("-o", "o.npy", "--lse", "lse.npy"))

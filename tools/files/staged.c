@@ -18,21 +18,43 @@
  * name, which may be as long as the file system allows. */
 enum { TEMPORARY_NAME_BYTES = 64, TEMPORARY_ATTEMPTS = 100 };
 
+static enum files_status fail_to_resolve(const struct files_report *report) {
+    return files_report_fail(report, errno == ENOMEM ? FILES_OUT_OF_MEMORY : FILES_INVALID, "cannot be an output: %s",
+                             strerror(errno));
+}
+
+/* The folder without links and dots, so that a file that is not there yet has one name too. */
+static enum files_status resolve_new(const char *path, const struct files_report *report, char **out_target) {
+    const char *slash = strrchr(path, '/');
+    const char *name = slash == NULL ? path : slash + 1;
+    char *folder_path = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
+    char *folder = folder_path == NULL ? NULL : realpath(folder_path, NULL);
+    free(folder_path);
+    if (folder == NULL)
+        return fail_to_resolve(report);
+    const size_t bytes = strlen(folder) + strlen(name) + 2;
+    void *target = NULL;
+    const enum files_status status = files_allocate((int64_t)bytes, report, &target);
+    if (status == FILES_OK)
+        snprintf(target, bytes, "%s/%s", folder, name);
+    free(folder);
+    *out_target = target;
+    return status;
+}
+
 static enum files_status find_target(const char *path, const struct files_report *report, char **out_target) {
     struct stat about;
     const bool exists = stat(path, &about) == 0;
     if (!exists && errno != ENOENT)
-        return files_report_fail(report, FILES_INVALID, "cannot be an output: %s", strerror(errno));
+        return fail_to_resolve(report);
+    if (!exists)
+        return resolve_new(path, report, out_target);
     /* Renaming over a device, /dev/null above all, would replace it. */
-    if (exists && !S_ISREG(about.st_mode))
+    if (!S_ISREG(about.st_mode))
         return files_report_fail(report, FILES_INVALID, "is %s; an output is a regular file",
                                  S_ISDIR(about.st_mode) ? "a directory" : "a device or a pipe");
-    char *target = exists ? realpath(path, NULL) : strdup(path);
-    if (target == NULL)
-        return files_report_fail(report, errno == ENOMEM ? FILES_OUT_OF_MEMORY : FILES_IO_ERROR,
-                                 "cannot be resolved: %s", strerror(errno));
-    *out_target = target;
-    return FILES_OK;
+    *out_target = realpath(path, NULL);
+    return *out_target == NULL ? fail_to_resolve(report) : FILES_OK;
 }
 
 /* mkstemp would make a file that only its owner may read, whatever the umask says. */

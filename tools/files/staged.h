@@ -7,7 +7,7 @@
  * command with several outputs stages them all and then commits them, so that a failure leaves
  * none. All zeros is nothing staged. */
 struct staged_file {
-    char *target;
+    char *target; /* without links and dots: two outputs are one file if their targets are equal */
     char *temporary;
 };
 
