@@ -130,6 +130,11 @@ static void add_scores(struct conform_list *list, struct conform_options options
     options.inject = CONFORM_INJECT_NONE;
     options.values = CONFORM_VALUES_LARGE;
     conform_list_add(list, "edge", "score_large", &options);
+    options.values = CONFORM_VALUES_NORMAL;
+    options.softcap = 1e300; /* more than f32 holds: as good as none */
+    conform_list_add(list, "edge", "softcap_far", &options);
+    options.softcap = 1e-300; /* every score is 0 */
+    conform_list_add(list, "edge", "softcap_far", &options);
 }
 
 static void add_not_finite(struct conform_list *list, struct conform_options options) {

@@ -124,7 +124,7 @@ void attune_generic_gradient_strip(const struct generic_tile *tile, int64_t s, s
     attune_generic_multiply(gradient->k, span.begin, span.end, attune_generic_panel(gradient->q, s, head_dim), head_dim,
                             LANES, (float)run->bindings->scale, out_weight);
     if (gradient->slope != NULL && !wants_da) {
-        attune_generic_score_slope((float)run->problem->softcap, span, out_weight, gradient->slope);
+        attune_generic_score_slope(run->problem, span, out_weight, gradient->slope);
     }
     attune_generic_score(tile, strip, span, out_weight);
 

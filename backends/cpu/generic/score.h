@@ -22,7 +22,7 @@ void attune_generic_score(const struct generic_tile *tile, const struct generic_
                           float *score);
 
 /* ds / draw, what softcap lets through: 1 - tanh^2(raw / softcap), from raw scores. */
-void attune_generic_score_slope(float softcap, struct generic_span keys, const float *raw, float *out);
+void attune_generic_score_slope(const attune_problem *problem, struct generic_span keys, const float *raw, float *out);
 
 /* Z, what dropout multiplies a weight by. */
 void attune_generic_dropout(const struct generic_tile *tile, const struct generic_strip *strip,
