@@ -83,13 +83,6 @@ static void show_result(void *context, const struct conform_result *result) {
     }
 }
 
-static void print_names(const struct conform_suite *suite, const char *glob) {
-    for (int64_t n = 0; n < suite->list.count; ++n) {
-        if (conform_suite_selects(glob, suite->list.cases[n].name))
-            printf("%s\n", suite->list.cases[n].name);
-    }
-}
-
 static enum tool_exit run(struct conform_suite *suite, const struct conform_flags *options) {
     attune_device_info info = {.struct_size = sizeof info};
     attune_status status = attune_device_get_info(suite->subject.device, &info);
@@ -122,8 +115,10 @@ static enum tool_exit execute(const struct conform_flags *options) {
         result = tool_fail(TOOL_UNAVAILABLE, "%s", attune_last_error());
     else if (status != ATTUNE_OK)
         result = tool_fail_library(status);
+    else if (options->list && options->json)
+        result = conform_print_names_json(&suite, options->glob);
     else if (options->list)
-        print_names(&suite, options->glob);
+        conform_print_names(&suite, options->glob);
     else
         result = run(&suite, options);
     conform_suite_close(&suite);

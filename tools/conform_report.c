@@ -17,6 +17,25 @@ void conform_print_failure(FILE *stream, const struct conform_suite *suite, cons
             result->name);
 }
 
+/* ---- The names ---- */
+
+void conform_print_names(const struct conform_suite *suite, const char *glob) {
+    for (int64_t n = 0; n < suite->list.count; ++n) {
+        if (conform_suite_selects(glob, suite->list.cases[n].name))
+            printf("%s\n", suite->list.cases[n].name);
+    }
+}
+
+enum tool_exit conform_print_names_json(const struct conform_suite *suite, const char *glob) {
+    cJSON *root = json_root();
+    cJSON *cases = json_add_array(root, "cases");
+    for (int64_t n = 0; n < suite->list.count; ++n) {
+        if (conform_suite_selects(glob, suite->list.cases[n].name))
+            json_add_text(json_add_object(cases, NULL), "name", suite->list.cases[n].name);
+    }
+    return json_print(root);
+}
+
 /* ---- The table ---- */
 
 /* Results of one group are not always neighbours: they are summed by name. */

@@ -479,3 +479,14 @@ def test_merge_needs_files_of_its_own():
     refuse(2, [*words, "-o", "x.npy", "--lse-out", "no/such/folder.npy"], "--lse-out")
     refuse(2, ["merge", "--o", "o.npy,", "--lse", "lse.npy", "-o", "x.npy"], "--o o.npy,")
     assert not expect(0, *words, "-o", "x.npy").stdout
+
+
+# ---------------------------------------------------------------------------------------------
+# conform
+
+
+def test_conform_lists_the_same_cases_as_text_and_as_json():
+    words = ["conform", "--backend", BACKEND, "--case", "edge/no_rows*", "--list"]
+    names = expect(0, *words).stdout.split()
+    cases = json.loads(expect(0, *words, "--json").stdout)["cases"]
+    assert len(names) > 10 and cases == [{"name": name} for name in names]
