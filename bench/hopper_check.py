@@ -337,6 +337,9 @@ def causal_cases(d, dv):
 def general_cases(d, dv):
     for left, right in ((64, 0), (0, 0), (200, 100), (-1, 50), (300, -1), (1000, 1000), (5, 3)):
         yield Case(d, dv, sq=700, sk=900, left=left, right=right)
+    for left, right in ((64, 0), (1000, 0), (300, -1), (5, 3), (500, 500)):  # work-groups go from tile to tile
+        for sq, sk in ((700, 900), (2048, 2048)):
+            yield Case(d, dv, b=3, hq=64, hkv=64, sq=sq, sk=sk, left=left, right=right)
     yield Case(d, dv, sq=900, sk=300, left=30, right=20)
     yield Case(d, dv, sq=400, sk=400, left=20, right=10, align=DIAGONAL, diagonal=600)
     yield Case(d, dv, sq=3000, sk=3000, left=256, right=0, hq=4, hkv=2)
@@ -352,6 +355,7 @@ def general_cases(d, dv):
         yield Case(d, dv, lengths_q=q, lengths_k=k, right=right, hq=4, hkv=1, sink=0.5)
         yield Case(d, dv, lengths_q=q * 12, lengths_k=k * 12, right=right)
     yield Case(d, dv, lengths_q=q, lengths_k=k, left=100, right=30, layout="padded")
+    yield Case(d, dv, lengths_q=q * 8, lengths_k=k * 8, left=100, right=30, hq=16, hkv=16)
     yield Case(d, dv, lengths_q=q, used_q=[50, 1, 0, 600, 190, 0, 256], lengths_k=k, used_k=[250, 0, 50, 65, 0, 1, 999],
                right=0)
     yield Case(d, dv, sq=400, sk=500, used_q=[0, 1, 399, 400], used_k=[500, 450, 3, 0], right=0, edit=nan_tails)

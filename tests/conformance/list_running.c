@@ -68,12 +68,27 @@ static void add_sizes(struct conform_list *list, const attune_kernel_info *row, 
     add_if_claimed(list, row, "head_dim_most", &options);
 }
 
+/* More tiles than a device has processors, so that kernels that go from tile to tile do, and of a window, so that the
+ * rows of a large tile differ in the key tiles that they see. */
+static void add_many_tiles(struct conform_list *list, const attune_kernel_info *row, attune_dtype dtype) {
+    struct conform_options options = row_options(row, dtype);
+    if (row->op != ATTUNE_OP_FORWARD || row->tile_rows <= 64) {
+        return;
+    }
+    options.rows = at_most(300, row->rows_max);
+    options.keys = 370;
+    options.heads_q = options.heads_kv = 160;
+    options.window = ATTUNE_WINDOW(30, 0);
+    add_if_claimed(list, row, "many_tiles", &options);
+}
+
 void conform_list_kernels(struct conform_list *list, const struct conform_subject *subject) {
     for (int32_t n = 0; n < subject->kernel_count; n++) {
         const attune_kernel_info *row = &subject->kernels[n];
         bool is_attention = row->op == ATTUNE_OP_FORWARD || row->op == ATTUNE_OP_BACKWARD;
         for (size_t t = 0; is_attention && row->runnable && t < DTYPE_COUNT; t++) {
             add_sizes(list, row, dtypes[t]);
+            add_many_tiles(list, row, dtypes[t]);
             for (int f = 0; f < conform_feature_count; f++) {
                 struct conform_options options = row_options(row, dtypes[t]);
                 if (conform_feature_is_in(&conform_features[f], row->op)) {

@@ -369,24 +369,32 @@ struct consumer {
         release_v();
     }
 
-    /* A tile that starts on its own: its first S is exposed. skipped: key tiles at its end that no row here sees; as
-     * many turns are taken as the others have steps, the last one for the first S. */
-    INLINE void start_tile(int skipped) {
-        for (int i = 0; i < skipped; i++) {
-            pass_key_tile();
-            take_turn();
-            if (i < skipped - 1) {
-                pass_turn();
-            }
-        }
+    /* A tile's first S, without a product of the tile before beside it. */
+    INLINE void start_scores(int of_slot, bool takes_turn) {
         wait_k();
-        issue_scores(slot);
-        if (skipped > 0) {
+        if (takes_turn) {
+            take_turn();
+        }
+        issue_scores(of_slot);
+        if (takes_turn) {
             pass_turn();
         }
         mma_wait();
         pin(scores);
         release_k();
+    }
+
+    /* A tile that starts on its own. skipped: key tiles at its end that no row here sees; as many turns are taken as
+     * the others have steps, the last one for the first S. */
+    INLINE void start_tile(int skipped) {
+        for (int i = 0; i < skipped; i++) {
+            pass_key_tile();
+            if (i < skipped - 1) {
+                take_turn();
+                pass_turn();
+            }
+        }
+        start_scores(slot, skipped > 0);
     }
 
     INLINE void run_steps() {
@@ -400,9 +408,8 @@ struct consumer {
         release_q();
     }
 
-    /* The last O += P V of a tile that the next one does not start beside. unseen: key tiles at its beginning that no
-     * row here sees. */
-    INLINE void end_tile(bool takes_turn, int unseen) {
+    /* The last O += P V of a tile that the next one does not start beside. */
+    INLINE void end_tile(bool takes_turn) {
         wait_v();
         if (takes_turn) {
             take_turn();
@@ -414,8 +421,31 @@ struct consumer {
         mma_wait();
         pin(output);
         release_v();
+    }
+
+    /* The same where no row here sees the first key tiles, unseen in number. The others take as many turns more in this
+     * tile, and so does this warpgroup before it waits for the next one: the producer fetches that when all are a step
+     * into this tile, and a warpgroup that skips key tiles gets there only in turn. */
+    INLINE void end_tile_early(int unseen) {
+        end_tile(true);
         for (int i = 0; i < unseen; i++) {
             pass_key_tile();
+            if (i < unseen - 1) {
+                take_turn();
+                pass_turn();
+            }
+        }
+    }
+
+    /* The turn between two tiles, in which the next one may start. */
+    INLINE void join_tiles(bool ended, bool more, bool starts, int next_slot) {
+        if (starts && !ended) {
+            multiply(next_slot);
+        } else if (starts) {
+            start_scores(next_slot, true);
+        } else if (!ended) {
+            end_tile(more);
+        } else if (more) {
             take_turn();
             pass_turn();
         }
@@ -451,19 +481,18 @@ struct consumer {
             }
             run_steps();
             const int unseen = GENERAL ? seen_begin - tile_in_slot(slot).key_tiles_begin : 0;
+            if (unseen > 0) {
+                end_tile_early(unseen);
+            }
             started = false;
             if (RUNS_ON) {
                 more = next_tile(&next_slot);
                 if (more) {
                     find_seen(next_slot, &next_begin, &next_end);
-                    started = unseen == 0 && next_end == tile_in_slot(next_slot).key_tiles_end;
+                    started = next_end == tile_in_slot(next_slot).key_tiles_end;
                 }
             }
-            if (started) {
-                multiply(next_slot);
-            } else {
-                end_tile(RUNS_ON && more, unseen);
-            }
+            join_tiles(unseen > 0, RUNS_ON && more, started, next_slot);
             finish_tile();
             if (!RUNS_ON) {
                 more = next_tile(&next_slot);
