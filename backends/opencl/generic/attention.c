@@ -1,0 +1,199 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "backends/opencl/generic/attention.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "attune/backend_util.h"
+#include "core/portable/philox.h"
+
+/* ---- Building ---- */
+
+static bool is_for_cpu(const attune_kernel_row *row) {
+    return strcmp(row->architecture, "cpu") == 0;
+}
+
+/* On a CPU a work-item is alone, with vectors as wide as the registers; elsewhere row->threads work-items have a
+ * float4 each. */
+struct opencl_tiling attune_opencl_tiling(const struct attune_opencl_device *device, const attune_kernel_row *row,
+                                          int32_t held, int32_t walked) {
+    struct opencl_tiling tiling = {.held = held, .walked = walked};
+    (void)device;
+    if (is_for_cpu(row)) {
+        tiling.vector = 16;
+        tiling.held_threads = 1;
+        tiling.walked_threads = 1;
+        tiling.lines = 8;
+        tiling.out_threads = 1;
+        tiling.out_lines = 8;
+        return tiling;
+    }
+    tiling.vector = 4;
+    tiling.held_threads = held / tiling.vector;
+    tiling.walked_threads = row->threads / tiling.held_threads;
+    tiling.lines = walked / tiling.walked_threads;
+    tiling.columns = 64;
+    tiling.out_threads = row->threads / (attune_min(tiling.columns, walked) / tiling.vector);
+    tiling.out_lines = held / tiling.out_threads;
+    return tiling;
+}
+
+#define GENERAL_FEATURES                                                                                               \
+    (ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_BIAS | ATTUNE_FEATURE_MASK |                       \
+     ATTUNE_FEATURE_DROPOUT | ATTUNE_FEATURE_VARLEN_Q | ATTUNE_FEATURE_VARLEN_K | ATTUNE_FEATURE_SEQUSED_Q |           \
+     ATTUNE_FEATURE_SEQUSED_K | ATTUNE_FEATURE_LEFTPAD_K | ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_BLOCK_SPARSE |        \
+     ATTUNE_FEATURE_DESCALE | ATTUNE_FEATURE_PROBS)
+
+bool attune_opencl_is_general(const attune_problem *problem) {
+    const attune_dtype dout = problem->operand[ATTUNE_OPERAND_DOUT].dtype;
+    return (problem->features & GENERAL_FEATURES) != 0 || (dout != ATTUNE_DTYPE_NONE && dout != problem->dtype);
+}
+
+/* Whether each vector of an operand can be loaded as one. */
+static bool is_aligned(const attune_problem *problem, attune_operand operand, int32_t vector) {
+    const attune_layout *layout = &problem->operand[operand];
+    const int64_t bytes = attune_element_bytes(layout->dtype) * vector;
+    return layout->dtype == ATTUNE_DTYPE_NONE ||
+           (problem->alignment_bytes >= bytes && layout->stride[0] % vector == 0 && layout->stride[1] % vector == 0 &&
+            layout->stride[2] % vector == 0);
+}
+
+static bool all_aligned(const attune_problem *problem, int32_t vector) {
+    return problem->head_dim % vector == 0 && problem->head_dim_v % vector == 0 &&
+           is_aligned(problem, ATTUNE_OPERAND_Q, vector) && is_aligned(problem, ATTUNE_OPERAND_K, vector) &&
+           is_aligned(problem, ATTUNE_OPERAND_V, vector) && is_aligned(problem, ATTUNE_OPERAND_DOUT, vector) &&
+           is_aligned(problem, ATTUNE_OPERAND_O, vector);
+}
+
+void attune_opencl_options(const attune_problem *problem, const struct opencl_tiling *tiling, char *out, size_t size) {
+    const bool is_cpu = attune_opencl_threads(tiling) == 1;
+    const bool is_general = attune_opencl_is_general(problem);
+    snprintf(out, size,
+             "-DATTUNE_DTYPE=%d -DATTUNE_IS_CPU=%d -DATTUNE_ALIGNED=%d -DATTUNE_GENERAL=%d -DATTUNE_VECTOR=%d "
+             "-DATTUNE_HELD=%d -DATTUNE_WALKED=%d -DATTUNE_HELD_THREADS=%d -DATTUNE_WALKED_THREADS=%d "
+             "-DATTUNE_LINES=%d -DATTUNE_OUT_THREADS=%d -DATTUNE_OUT_LINES=%d -DATTUNE_DEPTH=%d -DATTUNE_STEPS=%d "
+             "-DATTUNE_COLUMNS=%d -DATTUNE_RESIDENT=%d -DATTUNE_HEAD_DIM=%d -DATTUNE_HEAD_DIM_V=%d",
+             is_general ? 0 : (int)problem->dtype, is_cpu, !is_cpu && !is_general && all_aligned(problem, tiling->vector), is_general,
+             tiling->vector, tiling->held, tiling->walked, tiling->held_threads, tiling->walked_threads, tiling->lines,
+             tiling->out_threads, tiling->out_lines, tiling->depth, tiling->steps, tiling->columns,
+             tiling->is_resident, tiling->head_dim, tiling->head_dim_v);
+}
+
+int32_t attune_opencl_head_dim_class(int64_t head_dim) {
+    return head_dim <= 64 ? 64 : (head_dim <= 128 ? 128 : (int32_t)attune_opencl_round_up(head_dim, 256));
+}
+
+/* ---- The problem ---- */
+
+static attune_opencl_strides strides_of(const attune_problem *problem, attune_operand operand) {
+    attune_opencl_strides strides;
+    for (int axis = 0; axis < ATTUNE_RANK_MAX; axis++) {
+        strides.axis[axis] = problem->operand[operand].stride[axis];
+    }
+    return strides;
+}
+
+static void fill_strides(const attune_problem *problem, attune_opencl_attention *out) {
+    out->q = strides_of(problem, ATTUNE_OPERAND_Q);
+    out->k = strides_of(problem, ATTUNE_OPERAND_K);
+    out->v = strides_of(problem, ATTUNE_OPERAND_V);
+    out->o = strides_of(problem, ATTUNE_OPERAND_O);
+    out->lse = strides_of(problem, ATTUNE_OPERAND_LSE);
+    out->probs = strides_of(problem, ATTUNE_OPERAND_PROBS);
+    out->dout = strides_of(problem, ATTUNE_OPERAND_DOUT);
+    out->dlse = strides_of(problem, ATTUNE_OPERAND_DLSE);
+    out->dq = strides_of(problem, ATTUNE_OPERAND_DQ);
+    out->dk = strides_of(problem, ATTUNE_OPERAND_DK);
+    out->dv = strides_of(problem, ATTUNE_OPERAND_DV);
+    out->dbias = strides_of(problem, ATTUNE_OPERAND_DBIAS);
+    out->dsink = strides_of(problem, ATTUNE_OPERAND_DSINK);
+    out->bias = strides_of(problem, ATTUNE_OPERAND_BIAS);
+    out->mask = strides_of(problem, ATTUNE_OPERAND_MASK);
+    out->alibi_slopes = strides_of(problem, ATTUNE_OPERAND_ALIBI_SLOPES);
+    out->sink = strides_of(problem, ATTUNE_OPERAND_SINK);
+    out->cu_seqlens_q = strides_of(problem, ATTUNE_OPERAND_CU_SEQLENS_Q);
+    out->cu_seqlens_k = strides_of(problem, ATTUNE_OPERAND_CU_SEQLENS_K);
+    out->seqused_q = strides_of(problem, ATTUNE_OPERAND_SEQUSED_Q);
+    out->seqused_k = strides_of(problem, ATTUNE_OPERAND_SEQUSED_K);
+    out->leftpad_k = strides_of(problem, ATTUNE_OPERAND_LEFTPAD_K);
+    out->block_table = strides_of(problem, ATTUNE_OPERAND_BLOCK_TABLE);
+    out->block_row_ptr = strides_of(problem, ATTUNE_OPERAND_BLOCK_ROW_PTR);
+    out->block_col_idx = strides_of(problem, ATTUNE_OPERAND_BLOCK_COL_IDX);
+    out->descale_q = strides_of(problem, ATTUNE_OPERAND_DESCALE_Q);
+    out->descale_k = strides_of(problem, ATTUNE_OPERAND_DESCALE_K);
+    out->descale_v = strides_of(problem, ATTUNE_OPERAND_DESCALE_V);
+}
+
+static void fill_dtypes(const attune_problem *problem, attune_opencl_attention *out) {
+    out->bias_dtype = (int)problem->operand[ATTUNE_OPERAND_BIAS].dtype;
+    out->dtype = (int)problem->dtype;
+    out->o_dtype = (int)problem->operand[ATTUNE_OPERAND_O].dtype;
+    out->dout_dtype = (int)problem->operand[ATTUNE_OPERAND_DOUT].dtype;
+    out->dq_dtype = (int)problem->operand[ATTUNE_OPERAND_DQ].dtype;
+    out->dk_dtype = (int)problem->operand[ATTUNE_OPERAND_DK].dtype;
+    out->dv_dtype = (int)problem->operand[ATTUNE_OPERAND_DV].dtype;
+    out->dbias_dtype = (int)problem->operand[ATTUNE_OPERAND_DBIAS].dtype;
+}
+
+static void fill_dropout(const attune_problem *problem, attune_opencl_attention *out) {
+    out->dropout_threshold = attune_dropout_threshold(problem->dropout_rate);
+    out->dropout_rescale = (float)(1.0 / (1.0 - problem->dropout_rate));
+    out->batch_origin = problem->batch_origin;
+    out->head_origin = problem->head_origin;
+    out->row_origin = problem->row_origin;
+    out->key_origin = problem->key_origin;
+    out->heads_total = problem->heads_total;
+}
+
+/* A softcap outside of these is told from none and from infinity, and its scores are the same in f32. */
+static float softcap_of(const attune_problem *problem) {
+    return problem->softcap > 0.0 ? (float)fmin(fmax(problem->softcap, 0x1p-120), 0x1p100) : 0.0F;
+}
+
+void attune_opencl_attention_fill(const struct attune_opencl_plan *plan, attune_opencl_attention *out) {
+    const attune_problem *problem = &plan->problem;
+    memset(out, 0, sizeof *out);
+    fill_strides(problem, out);
+    fill_dtypes(problem, out);
+    fill_dropout(problem, out);
+    out->batch = problem->batch;
+    out->rows = problem->rows;
+    out->keys = problem->keys;
+    out->heads_q = problem->heads_q;
+    out->heads_kv = problem->heads_kv;
+    out->page_size = problem->page_size;
+    out->block_rows = problem->block_rows;
+    out->block_keys = problem->block_keys;
+    out->diagonal = problem->align == ATTUNE_ALIGN_DIAGONAL ? problem->diagonal : 0;
+    out->window_left = problem->window_left;
+    out->window_right = problem->window_right;
+    memcpy(out->dbias_shape, problem->operand[ATTUNE_OPERAND_DBIAS].shape, sizeof out->dbias_shape);
+    out->partial_o = (int64_t)plan->workspace.partial_o.offset;
+    out->partial_lse = (int64_t)plan->workspace.partial_lse.offset;
+    out->own = (int64_t)plan->workspace.own.offset;
+    out->head_dim = (int)problem->head_dim;
+    out->head_dim_v = (int)problem->head_dim_v;
+    out->splits = plan->schedule.splits;
+    out->pack = plan->schedule.pack;
+    out->bottom_right = problem->align == ATTUNE_ALIGN_BOTTOM_RIGHT;
+    out->has_probs = attune_problem_has(problem, ATTUNE_OPERAND_PROBS);
+    out->softcap = softcap_of(problem);
+}
+
+bool attune_opencl_attention_accepts(const struct attune_opencl_device *device, const attune_kernel_row *row,
+                                     const attune_problem *problem, char reason[ATTUNE_REASON_MAX]) {
+    const int64_t most = INT_MAX - 1024; /* positions in a tile are counted with 32 bits */
+    if (is_for_cpu(row) && !device->is_cpu) {
+        snprintf(reason, ATTUNE_REASON_MAX, "it is for CPUs");
+        return false;
+    }
+    if (problem->rows > most || problem->keys > most) {
+        snprintf(reason, ATTUNE_REASON_MAX, "it counts rows and keys to %lld", (long long)most);
+        return false;
+    }
+    return true;
+}

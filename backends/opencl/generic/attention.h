@@ -1,0 +1,69 @@
+/*
+ * What the host's sides of the attention kernels share: the problem in their terms, and how they are built.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef ATTUNE_OPENCL_GENERIC_ATTENTION_H
+#define ATTUNE_OPENCL_GENERIC_ATTENTION_H
+
+#include "backends/opencl/generic/params.h"
+#include "backends/opencl/kernel.h"
+
+/* How a work-group is laid out: product.h's macros. */
+struct opencl_tiling {
+    int32_t vector;
+    int32_t held;
+    int32_t walked;
+    int32_t held_threads;
+    int32_t walked_threads;
+    int32_t lines;
+    int32_t out_threads;
+    int32_t out_lines;
+    int32_t depth;
+    int32_t steps;
+    int32_t columns;
+    bool is_resident;
+    int32_t head_dim;   /* rounded up */
+    int32_t head_dim_v; /* likewise */
+};
+
+static inline int32_t attune_opencl_threads(const struct opencl_tiling *tiling) {
+    return tiling->held_threads * tiling->walked_threads;
+}
+
+static inline int64_t attune_opencl_round_up(int64_t value, int64_t multiple) {
+    return (value + multiple - 1) / multiple * multiple;
+}
+
+/* The row of a table of kernels by its tile: work-items and blocks, but not what depends on memory. held is the tile's
+ * side that work-groups own. */
+struct opencl_tiling attune_opencl_tiling(const struct attune_opencl_device *device, const attune_kernel_row *row,
+                                          int32_t held, int32_t walked);
+
+/* Whether a problem needs what only ATTUNE_GENERAL builds have. */
+bool attune_opencl_is_general(const attune_problem *problem);
+
+/* On a CPU: what a head dim is rounded up to, so that few builds serve all. */
+int32_t attune_opencl_head_dim_class(int64_t head_dim);
+
+/* The build's options, besides those of its family. */
+void attune_opencl_options(const attune_problem *problem, const struct opencl_tiling *tiling, char *out, size_t size);
+
+void attune_opencl_attention_fill(const struct attune_opencl_plan *plan, attune_opencl_attention *out);
+
+/* Whether rows and keys fit what kernels count with, and the row is for this kind of device. */
+bool attune_opencl_attention_accepts(const struct attune_opencl_device *device, const attune_kernel_row *row,
+                                     const attune_problem *problem, char reason[ATTUNE_REASON_MAX]);
+
+/* What generic/operands.h names OPTION_OPERANDS, for C's lists. */
+#define ATTUNE_OPENCL_OPTION_OPERANDS                                                                                  \
+    ATTUNE_OPERAND_SINK, ATTUNE_OPERAND_BIAS, ATTUNE_OPERAND_MASK, ATTUNE_OPERAND_ALIBI_SLOPES,                        \
+        ATTUNE_OPERAND_CU_SEQLENS_Q, ATTUNE_OPERAND_CU_SEQLENS_K, ATTUNE_OPERAND_SEQUSED_Q, ATTUNE_OPERAND_SEQUSED_K,  \
+        ATTUNE_OPERAND_LEFTPAD_K, ATTUNE_OPERAND_BLOCK_ROW_PTR, ATTUNE_OPERAND_BLOCK_COL_IDX,                          \
+        ATTUNE_OPERAND_DESCALE_Q, ATTUNE_OPERAND_DESCALE_K, ATTUNE_OPERAND_DESCALE_V, ATTUNE_OPERAND_DROPOUT_SEED,     \
+        ATTUNE_OPERAND_DROPOUT_OFFSET, ATTUNE_OPERAND_BLOCK_TABLE, ATTUNE_OPERAND_PROBS
+
+/* Kernels that are not general take the first of these only, the sink; backward has no block table and no probs. */
+#define ATTUNE_OPENCL_OPTION_COUNT 18
+
+#endif

@@ -1,0 +1,124 @@
+/*
+ * The host's side of fwd.cl.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "attune/backend_util.h"
+#include "backends/opencl/generic/attention.h"
+
+/* ---- Tiles ---- */
+
+/* Local memory of a build, as fwd.cl declares it. */
+static int64_t local_bytes(const struct opencl_tiling *tiling, bool is_general) {
+    const int64_t held = (int64_t)(tiling->is_resident ? tiling->head_dim : tiling->depth) * tiling->held;
+    const int64_t walked =
+        attune_max((int64_t)tiling->walked * tiling->depth, (int64_t)tiling->steps * tiling->columns);
+    const int64_t scores = (int64_t)tiling->walked * tiling->held;
+    const int64_t of_row = 4 * (int64_t)sizeof(float) + (is_general ? 12 : 0);
+    return (int64_t)sizeof(float) * (held + walked + scores) + of_row * tiling->held;
+}
+
+static bool try_depth(const struct attune_opencl_device *device, const attune_problem *problem, int32_t depth,
+                      bool is_resident, struct opencl_tiling *tiling) {
+    const bool is_cpu = attune_opencl_threads(tiling) == 1;
+    tiling->depth = depth;
+    tiling->is_resident = is_resident;
+    if (is_cpu) {
+        tiling->columns = (int32_t)attune_min(depth, attune_opencl_head_dim_class(problem->head_dim_v));
+    }
+    tiling->head_dim = (int32_t)attune_opencl_round_up(problem->head_dim, depth);
+    tiling->head_dim_v = (int32_t)attune_opencl_round_up(problem->head_dim_v, tiling->columns);
+    tiling->steps = (int32_t)attune_min(tiling->walked, attune_max(4, tiling->walked * depth / tiling->columns));
+    return local_bytes(tiling, attune_opencl_is_general(problem)) <= device->limits.shared_memory_bytes;
+}
+
+/* The deepest slices that fit. A CPU takes whole vectors if it can. */
+static bool choose(const struct attune_opencl_device *device, const attune_kernel_row *row,
+                   const attune_problem *problem, struct opencl_tiling *out_tiling) {
+    static const int32_t depths[] = {32, 16, 8};
+    struct opencl_tiling *tiling = out_tiling;
+    *tiling = attune_opencl_tiling(device, row, row->tile_rows, row->tile_keys);
+    if (attune_opencl_threads(tiling) == 1) {
+        const int64_t longest = attune_max(problem->head_dim, problem->head_dim_v);
+        return try_depth(device, problem, attune_opencl_head_dim_class(longest), true, tiling) ||
+               try_depth(device, problem, 32, false, tiling);
+    }
+    for (int n = 0; n < 3; n++) {
+        if (try_depth(device, problem, depths[n], true, tiling) || try_depth(device, problem, depths[n], false, tiling)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool accepts(const struct attune_opencl_device *device, const attune_kernel_row *row,
+                    const attune_problem *problem, char reason[ATTUNE_REASON_MAX]) {
+    struct opencl_tiling tiling;
+    if (!attune_opencl_attention_accepts(device, row, problem, reason)) {
+        return false;
+    }
+    if (!choose(device, row, problem, &tiling)) {
+        snprintf(reason, ATTUNE_REASON_MAX, "it needs %lld bytes of local memory, the device has %lld",
+                 (long long)local_bytes(&tiling, attune_opencl_is_general(problem)),
+                 (long long)device->limits.shared_memory_bytes);
+        return false;
+    }
+    return true;
+}
+
+/* ---- Steps ---- */
+
+static const attune_operand operands[] = {ATTUNE_OPERAND_Q, ATTUNE_OPERAND_K, ATTUNE_OPERAND_V, ATTUNE_OPERAND_O,
+                                          ATTUNE_OPERAND_LSE, ATTUNE_OPENCL_OPTION_OPERANDS};
+
+static void add_step(struct attune_opencl_plan *plan, const char *symbol, int64_t groups, int64_t threads) {
+    const bool is_general = attune_opencl_is_general(&plan->problem);
+    plan->step[plan->step_count++] = (struct attune_opencl_step){
+        .symbol = symbol,
+        .groups = {(size_t)groups, 1, 1},
+        .local = {(size_t)threads, 1, 1},
+        .operands = operands,
+        .operand_count = 5 + (is_general ? ATTUNE_OPENCL_OPTION_COUNT : 1),
+    };
+}
+
+#define COMBINE_THREADS 64
+
+static attune_status prepare(struct attune_opencl_plan *plan) {
+    const attune_problem *problem = &plan->problem;
+    const int64_t groups = plan->schedule.grid[0] * plan->schedule.grid[1] * plan->schedule.grid[2];
+    struct opencl_tiling tiling;
+    attune_opencl_attention params;
+    (void)choose(plan->device, plan->row, problem, &tiling);
+    attune_opencl_options(problem, &tiling, plan->options, sizeof plan->options);
+    attune_opencl_attention_fill(plan, &params);
+    params.row_tiles = plan->schedule.grid[0];
+    memcpy(plan->constants.bytes, &params, sizeof params);
+    plan->constants_bytes = sizeof params;
+    add_step(plan, "attune_forward", groups, attune_opencl_threads(&tiling));
+    if (plan->schedule.splits > 1) {
+        const int64_t vectors = attune_ceil_div(problem->head_dim_v, tiling.vector);
+        const int64_t items = problem->batch * problem->heads_q * problem->rows * vectors;
+        add_step(plan, "attune_combine", attune_ceil_div(items, COMBINE_THREADS), COMBINE_THREADS);
+    }
+    if (attune_problem_has(problem, ATTUNE_OPERAND_PROBS)) {
+        add_step(plan, "attune_forward_probs", groups, attune_opencl_threads(&tiling));
+    }
+    return ATTUNE_OK;
+}
+
+/* For probs: m and 1 / l of each row. */
+static uint64_t workspace_bytes(const struct attune_opencl_device *device, const attune_kernel_row *row,
+                                const attune_problem *problem, const attune_schedule *schedule) {
+    (void)device, (void)row, (void)schedule;
+    return attune_problem_has(problem, ATTUNE_OPERAND_PROBS)
+               ? 2 * sizeof(float) * (uint64_t)(problem->batch * problem->heads_q * problem->rows)
+               : 0;
+}
+
+const struct attune_opencl_family attune_opencl_forward_family = {
+    .accepts = accepts, .workspace_bytes = workspace_bytes, .prepare = prepare};
