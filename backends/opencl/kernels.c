@@ -39,6 +39,15 @@
      ATTUNE_FEATURE_DSINK)
 #define FAMILY_every_backward attune_opencl_backward_family
 
+#define FEATURES_every_append                                                                                          \
+    (ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_SEQUSED_K | ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_DESCALE |                   \
+     ATTUNE_FEATURE_ROTARY | ATTUNE_FEATURE_CONVERT | ATTUNE_FEATURE_DETERMINISTIC)
+#define FAMILY_every_append attune_opencl_append_family
+
+#define FEATURES_every_merge                                                                                           \
+    (FEATURES_every_result | ATTUNE_FEATURE_VARLEN_Q | ATTUNE_FEATURE_LSE | ATTUNE_FEATURE_CONVERT)
+#define FAMILY_every_merge attune_opencl_merge_family
+
 #define FEATURES_every_quantize (ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_DESCALE | ATTUNE_FEATURE_DETERMINISTIC)
 #define FAMILY_every_quantize   attune_opencl_quantize_family
 

@@ -77,10 +77,11 @@ void attune_opencl_options(const attune_problem *problem, const struct opencl_ti
              "-DATTUNE_HELD=%d -DATTUNE_WALKED=%d -DATTUNE_HELD_THREADS=%d -DATTUNE_WALKED_THREADS=%d "
              "-DATTUNE_LINES=%d -DATTUNE_OUT_THREADS=%d -DATTUNE_OUT_LINES=%d -DATTUNE_DEPTH=%d -DATTUNE_STEPS=%d "
              "-DATTUNE_COLUMNS=%d -DATTUNE_RESIDENT=%d -DATTUNE_HEAD_DIM=%d -DATTUNE_HEAD_DIM_V=%d",
-             is_general ? 0 : (int)problem->dtype, is_cpu, !is_cpu && !is_general && all_aligned(problem, tiling->vector), is_general,
-             tiling->vector, tiling->held, tiling->walked, tiling->held_threads, tiling->walked_threads, tiling->lines,
-             tiling->out_threads, tiling->out_lines, tiling->depth, tiling->steps, tiling->columns,
-             tiling->is_resident, tiling->head_dim, tiling->head_dim_v);
+             is_general ? 0 : (int)problem->dtype, is_cpu,
+             !is_cpu && !is_general && all_aligned(problem, tiling->vector), is_general, tiling->vector, tiling->held,
+             tiling->walked, tiling->held_threads, tiling->walked_threads, tiling->lines, tiling->out_threads,
+             tiling->out_lines, tiling->depth, tiling->steps, tiling->columns, tiling->is_resident, tiling->head_dim,
+             tiling->head_dim_v);
 }
 
 int32_t attune_opencl_head_dim_class(int64_t head_dim) {
@@ -89,7 +90,7 @@ int32_t attune_opencl_head_dim_class(int64_t head_dim) {
 
 /* ---- The problem ---- */
 
-static attune_opencl_strides strides_of(const attune_problem *problem, attune_operand operand) {
+attune_opencl_strides attune_opencl_strides_of(const attune_problem *problem, attune_operand operand) {
     attune_opencl_strides strides;
     for (int axis = 0; axis < ATTUNE_RANK_MAX; axis++) {
         strides.axis[axis] = problem->operand[operand].stride[axis];
@@ -98,34 +99,34 @@ static attune_opencl_strides strides_of(const attune_problem *problem, attune_op
 }
 
 static void fill_strides(const attune_problem *problem, attune_opencl_attention *out) {
-    out->q = strides_of(problem, ATTUNE_OPERAND_Q);
-    out->k = strides_of(problem, ATTUNE_OPERAND_K);
-    out->v = strides_of(problem, ATTUNE_OPERAND_V);
-    out->o = strides_of(problem, ATTUNE_OPERAND_O);
-    out->lse = strides_of(problem, ATTUNE_OPERAND_LSE);
-    out->probs = strides_of(problem, ATTUNE_OPERAND_PROBS);
-    out->dout = strides_of(problem, ATTUNE_OPERAND_DOUT);
-    out->dlse = strides_of(problem, ATTUNE_OPERAND_DLSE);
-    out->dq = strides_of(problem, ATTUNE_OPERAND_DQ);
-    out->dk = strides_of(problem, ATTUNE_OPERAND_DK);
-    out->dv = strides_of(problem, ATTUNE_OPERAND_DV);
-    out->dbias = strides_of(problem, ATTUNE_OPERAND_DBIAS);
-    out->dsink = strides_of(problem, ATTUNE_OPERAND_DSINK);
-    out->bias = strides_of(problem, ATTUNE_OPERAND_BIAS);
-    out->mask = strides_of(problem, ATTUNE_OPERAND_MASK);
-    out->alibi_slopes = strides_of(problem, ATTUNE_OPERAND_ALIBI_SLOPES);
-    out->sink = strides_of(problem, ATTUNE_OPERAND_SINK);
-    out->cu_seqlens_q = strides_of(problem, ATTUNE_OPERAND_CU_SEQLENS_Q);
-    out->cu_seqlens_k = strides_of(problem, ATTUNE_OPERAND_CU_SEQLENS_K);
-    out->seqused_q = strides_of(problem, ATTUNE_OPERAND_SEQUSED_Q);
-    out->seqused_k = strides_of(problem, ATTUNE_OPERAND_SEQUSED_K);
-    out->leftpad_k = strides_of(problem, ATTUNE_OPERAND_LEFTPAD_K);
-    out->block_table = strides_of(problem, ATTUNE_OPERAND_BLOCK_TABLE);
-    out->block_row_ptr = strides_of(problem, ATTUNE_OPERAND_BLOCK_ROW_PTR);
-    out->block_col_idx = strides_of(problem, ATTUNE_OPERAND_BLOCK_COL_IDX);
-    out->descale_q = strides_of(problem, ATTUNE_OPERAND_DESCALE_Q);
-    out->descale_k = strides_of(problem, ATTUNE_OPERAND_DESCALE_K);
-    out->descale_v = strides_of(problem, ATTUNE_OPERAND_DESCALE_V);
+    out->q = attune_opencl_strides_of(problem, ATTUNE_OPERAND_Q);
+    out->k = attune_opencl_strides_of(problem, ATTUNE_OPERAND_K);
+    out->v = attune_opencl_strides_of(problem, ATTUNE_OPERAND_V);
+    out->o = attune_opencl_strides_of(problem, ATTUNE_OPERAND_O);
+    out->lse = attune_opencl_strides_of(problem, ATTUNE_OPERAND_LSE);
+    out->probs = attune_opencl_strides_of(problem, ATTUNE_OPERAND_PROBS);
+    out->dout = attune_opencl_strides_of(problem, ATTUNE_OPERAND_DOUT);
+    out->dlse = attune_opencl_strides_of(problem, ATTUNE_OPERAND_DLSE);
+    out->dq = attune_opencl_strides_of(problem, ATTUNE_OPERAND_DQ);
+    out->dk = attune_opencl_strides_of(problem, ATTUNE_OPERAND_DK);
+    out->dv = attune_opencl_strides_of(problem, ATTUNE_OPERAND_DV);
+    out->dbias = attune_opencl_strides_of(problem, ATTUNE_OPERAND_DBIAS);
+    out->dsink = attune_opencl_strides_of(problem, ATTUNE_OPERAND_DSINK);
+    out->bias = attune_opencl_strides_of(problem, ATTUNE_OPERAND_BIAS);
+    out->mask = attune_opencl_strides_of(problem, ATTUNE_OPERAND_MASK);
+    out->alibi_slopes = attune_opencl_strides_of(problem, ATTUNE_OPERAND_ALIBI_SLOPES);
+    out->sink = attune_opencl_strides_of(problem, ATTUNE_OPERAND_SINK);
+    out->cu_seqlens_q = attune_opencl_strides_of(problem, ATTUNE_OPERAND_CU_SEQLENS_Q);
+    out->cu_seqlens_k = attune_opencl_strides_of(problem, ATTUNE_OPERAND_CU_SEQLENS_K);
+    out->seqused_q = attune_opencl_strides_of(problem, ATTUNE_OPERAND_SEQUSED_Q);
+    out->seqused_k = attune_opencl_strides_of(problem, ATTUNE_OPERAND_SEQUSED_K);
+    out->leftpad_k = attune_opencl_strides_of(problem, ATTUNE_OPERAND_LEFTPAD_K);
+    out->block_table = attune_opencl_strides_of(problem, ATTUNE_OPERAND_BLOCK_TABLE);
+    out->block_row_ptr = attune_opencl_strides_of(problem, ATTUNE_OPERAND_BLOCK_ROW_PTR);
+    out->block_col_idx = attune_opencl_strides_of(problem, ATTUNE_OPERAND_BLOCK_COL_IDX);
+    out->descale_q = attune_opencl_strides_of(problem, ATTUNE_OPERAND_DESCALE_Q);
+    out->descale_k = attune_opencl_strides_of(problem, ATTUNE_OPERAND_DESCALE_K);
+    out->descale_v = attune_opencl_strides_of(problem, ATTUNE_OPERAND_DESCALE_V);
 }
 
 static void fill_dtypes(const attune_problem *problem, attune_opencl_attention *out) {
@@ -184,13 +185,8 @@ void attune_opencl_attention_fill(const struct attune_opencl_plan *plan, attune_
     out->softcap = softcap_of(problem);
 }
 
-bool attune_opencl_attention_accepts(const struct attune_opencl_device *device, const attune_kernel_row *row,
-                                     const attune_problem *problem, char reason[ATTUNE_REASON_MAX]) {
+bool attune_opencl_attention_accepts(const attune_problem *problem, char reason[ATTUNE_REASON_MAX]) {
     const int64_t most = INT_MAX - 1024; /* positions in a tile are counted with 32 bits */
-    if (is_for_cpu(row) && !device->is_cpu) {
-        snprintf(reason, ATTUNE_REASON_MAX, "it is for CPUs");
-        return false;
-    }
     if (problem->rows > most || problem->keys > most) {
         snprintf(reason, ATTUNE_REASON_MAX, "it counts rows and keys to %lld", (long long)most);
         return false;

@@ -51,9 +51,10 @@ void attune_opencl_options(const attune_problem *problem, const struct opencl_ti
 
 void attune_opencl_attention_fill(const struct attune_opencl_plan *plan, attune_opencl_attention *out);
 
-/* Whether rows and keys fit what kernels count with, and the row is for this kind of device. */
-bool attune_opencl_attention_accepts(const struct attune_opencl_device *device, const attune_kernel_row *row,
-                                     const attune_problem *problem, char reason[ATTUNE_REASON_MAX]);
+/* Whether rows and keys fit what kernels count with. */
+bool attune_opencl_attention_accepts(const attune_problem *problem, char reason[ATTUNE_REASON_MAX]);
+
+attune_opencl_strides attune_opencl_strides_of(const attune_problem *problem, attune_operand operand);
 
 /* What generic/operands.h names OPTION_OPERANDS, for C's lists. */
 #define ATTUNE_OPENCL_OPTION_OPERANDS                                                                                  \

@@ -47,7 +47,8 @@ static bool choose(const struct attune_opencl_device *device, const attune_kerne
                try_depth(device, problem, 32, false, tiling);
     }
     for (int n = 0; n < 3; n++) {
-        if (try_depth(device, problem, depths[n], true, tiling) || try_depth(device, problem, depths[n], false, tiling)) {
+        if (try_depth(device, problem, depths[n], true, tiling) ||
+            try_depth(device, problem, depths[n], false, tiling)) {
             return true;
         }
     }
@@ -57,7 +58,7 @@ static bool choose(const struct attune_opencl_device *device, const attune_kerne
 static bool accepts(const struct attune_opencl_device *device, const attune_kernel_row *row,
                     const attune_problem *problem, char reason[ATTUNE_REASON_MAX]) {
     struct opencl_tiling tiling;
-    if (!attune_opencl_attention_accepts(device, row, problem, reason)) {
+    if (!attune_opencl_attention_accepts(problem, reason)) {
         return false;
     }
     if (!choose(device, row, problem, &tiling)) {
@@ -76,9 +77,10 @@ static bool accepts(const struct attune_opencl_device *device, const attune_kern
 
 /* What every step reads, and the two that it may write. */
 #define OPERANDS(out, out_v)                                                                                           \
-    {ATTUNE_OPERAND_Q,   ATTUNE_OPERAND_K,    ATTUNE_OPERAND_V,    ATTUNE_OPERAND_O,                                   \
-     ATTUNE_OPERAND_LSE, ATTUNE_OPERAND_DOUT, ATTUNE_OPERAND_DLSE, out,                                                \
-     out_v,              ATTUNE_OPENCL_OPTION_OPERANDS}
+    {                                                                                                                  \
+        ATTUNE_OPERAND_Q, ATTUNE_OPERAND_K, ATTUNE_OPERAND_V, ATTUNE_OPERAND_O, ATTUNE_OPERAND_LSE,                    \
+            ATTUNE_OPERAND_DOUT, ATTUNE_OPERAND_DLSE, out, out_v, ATTUNE_OPENCL_OPTION_OPERANDS                        \
+    }
 
 static const attune_operand dq_operands[] = OPERANDS(ATTUNE_OPERAND_DQ, ATTUNE_OPERAND_DQ);
 static const attune_operand dkv_operands[] = OPERANDS(ATTUNE_OPERAND_DK, ATTUNE_OPERAND_DV);

@@ -31,7 +31,7 @@ typedef struct tiles {
 } tiles;
 
 #define LOCAL_TILES()                                                                                                  \
-    __local float pool[HELD_FLOATS + WALKED_FLOATS + TILE_SCORES + 2 * ROWS_MAX] __attribute__((aligned(64)));        \
+    __local float pool[HELD_FLOATS + WALKED_FLOATS + TILE_SCORES + 2 * ROWS_MAX] __attribute__((aligned(64)));         \
     __local int pool_seen[2 * HELD] __attribute__((aligned(64)));                                                      \
     tiles local_;                                                                                                      \
     local_.held = pool;                                                                                                \
@@ -236,8 +236,8 @@ FN attune_i64 next_key_tile(parameters p, const options *given, const place *at,
 
 /* dQ = scale dS K. A work-group has a tile of rows of one head. */
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
-attune_backward_dq(__constant const attune_opencl_attention *p, const attune_opencl_run run,
-                   __global uchar *workspace, BACKWARD_OPERANDS) {
+attune_backward_dq(__constant const attune_opencl_attention *p, const attune_opencl_run run, __global uchar *workspace,
+                   BACKWARD_OPERANDS) {
     LOCAL_TILES();
     LOCAL_ALIBI();
     const options given = BACKWARD_OPTIONS;
@@ -324,8 +324,8 @@ FN attune_i64 next_row_tile(parameters p, const options *given, const place *at,
 /* dK = scale dS^T Q and dV = (P o Z)^T dO, summed over the group's query heads. A work-group has a tile of keys of one
  * key-value head. A key under the left padding or past the sequence's end has no row in dk and dv. */
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
-attune_backward_dkv(__constant const attune_opencl_attention *p, const attune_opencl_run run,
-                    __global uchar *workspace, BACKWARD_OPERANDS) {
+attune_backward_dkv(__constant const attune_opencl_attention *p, const attune_opencl_run run, __global uchar *workspace,
+                    BACKWARD_OPERANDS) {
     LOCAL_TILES();
     LOCAL_ALIBI();
     const options given = BACKWARD_OPTIONS;
@@ -334,9 +334,8 @@ attune_backward_dkv(__constant const attune_opencl_attention *p, const attune_op
     place at = find_place(p, &given, batch_head / p->heads_kv, batch_head % p->heads_kv * group);
     const attune_i64 first = get_group_id(0) % p->key_tiles * HELD;
     const attune_interval keys = attune_interval_cut(first, first + HELD, at.mask.leftpad, at.mask.keys);
-    const attune_interval rows = keys.begin < keys.end
-                                     ? attune_mask_rows(at.mask, keys.begin, keys.end - keys.begin)
-                                     : interval(0, 0);
+    const attune_interval rows =
+        keys.begin < keys.end ? attune_mask_rows(at.mask, keys.begin, keys.end - keys.begin) : interval(0, 0);
     const attune_interval row_tiles = attune_interval_tiles(rows, WALKED);
     const attune_i64 end = group * (row_tiles.end - row_tiles.begin);
     const vectors from_k = k_vectors(p, &given, &at, OPERAND(1, k), keys);
@@ -365,8 +364,8 @@ attune_backward_dkv(__constant const attune_opencl_attention *p, const attune_op
         FLOATS grad[SCORES];
 #if ATTUNE_GENERAL
         if (given.alibi_slopes != 0) {
-            seen.head_slope = given.alibi_slopes[of_head.batch * p->alibi_slopes.axis[0] +
-                                                 of_head.head * p->alibi_slopes.axis[1]];
+            seen.head_slope =
+                given.alibi_slopes[of_head.batch * p->alibi_slopes.axis[0] + of_head.head * p->alibi_slopes.axis[1]];
         }
 #endif
         load_rows(p, &of_head, rows_of(&of_head, OPERAND(4, lse), &p->lse),
@@ -484,8 +483,7 @@ attune_backward_dbias(__constant const attune_opencl_attention *p, const attune_
     }
     store_scores(sum, local_.score);
     BARRIER();
-    const attune_i64 first =
-        part / p->dbias_shape[1] * p->dbias.axis[0] + part % p->dbias_shape[1] * p->dbias.axis[1];
+    const attune_i64 first = part / p->dbias_shape[1] * p->dbias.axis[0] + part % p->dbias_shape[1] * p->dbias.axis[1];
     store_dbias(p, OPERAND(7, out), first, tile_row * HELD, tile_key * WALKED, &local_);
 }
 

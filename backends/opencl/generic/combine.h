@@ -52,8 +52,9 @@ __kernel void attune_combine(__constant const attune_opencl_attention *p, const 
     store_part(to.data, to.first + row * to.stride + column, to.dtype, to.length - column,
                result.inverse == 0.0f ? (FLOATS)0.0f : sum * result.inverse);
     if (lse != 0 && column == 0) {
-        ((__global float *)OPERAND(4, lse))[batch * p->lse.axis[0] + head * p->lse.axis[1] +
-                                            (at.row_begin + row) * p->lse.axis[2]] = result.lse;
+        ((__global float *)OPERAND(
+            4, lse))[batch * p->lse.axis[0] + head * p->lse.axis[1] + (at.row_begin + row) * p->lse.axis[2]] =
+            result.lse;
     }
 }
 

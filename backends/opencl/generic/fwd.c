@@ -48,7 +48,8 @@ static bool choose(const struct attune_opencl_device *device, const attune_kerne
                try_depth(device, problem, 32, false, tiling);
     }
     for (int n = 0; n < 3; n++) {
-        if (try_depth(device, problem, depths[n], true, tiling) || try_depth(device, problem, depths[n], false, tiling)) {
+        if (try_depth(device, problem, depths[n], true, tiling) ||
+            try_depth(device, problem, depths[n], false, tiling)) {
             return true;
         }
     }
@@ -58,7 +59,7 @@ static bool choose(const struct attune_opencl_device *device, const attune_kerne
 static bool accepts(const struct attune_opencl_device *device, const attune_kernel_row *row,
                     const attune_problem *problem, char reason[ATTUNE_REASON_MAX]) {
     struct opencl_tiling tiling;
-    if (!attune_opencl_attention_accepts(device, row, problem, reason)) {
+    if (!attune_opencl_attention_accepts(problem, reason)) {
         return false;
     }
     if (!choose(device, row, problem, &tiling)) {
@@ -72,8 +73,8 @@ static bool accepts(const struct attune_opencl_device *device, const attune_kern
 
 /* ---- Steps ---- */
 
-static const attune_operand operands[] = {ATTUNE_OPERAND_Q, ATTUNE_OPERAND_K, ATTUNE_OPERAND_V, ATTUNE_OPERAND_O,
-                                          ATTUNE_OPERAND_LSE, ATTUNE_OPENCL_OPTION_OPERANDS};
+static const attune_operand operands[] = {ATTUNE_OPERAND_Q, ATTUNE_OPERAND_K,   ATTUNE_OPERAND_V,
+                                          ATTUNE_OPERAND_O, ATTUNE_OPERAND_LSE, ATTUNE_OPENCL_OPTION_OPERANDS};
 
 static void add_step(struct attune_opencl_plan *plan, const char *symbol, int64_t groups, int64_t threads) {
     const bool is_general = attune_opencl_is_general(&plan->problem);

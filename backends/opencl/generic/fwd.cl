@@ -9,8 +9,8 @@
  */
 #include "backends/opencl/run.h"
 
-#include "backends/opencl/generic/operands.h"
 #include "backends/opencl/generic/combine.h"
+#include "backends/opencl/generic/operands.h"
 #include "backends/opencl/generic/score.h"
 
 /* ---- Local memory, in floats: Q, K or V, weights, the rows' state ---- */
@@ -78,8 +78,8 @@ FN void weigh(const tiles *local_, FLOATS *score, FLOATS *sum) {
 
 #if ATTUNE_GENERAL
 /* The tile of weights times Z. */
-FN void drop(parameters p, const options *given, const attune_opencl_run *run, const place *at,
-                 const window *seen, attune_i64 first_key, const tiles *local_, const FLOATS *weight) {
+FN void drop(parameters p, const options *given, const attune_opencl_run *run, const place *at, const window *seen,
+             attune_i64 first_key, const tiles *local_, const FLOATS *weight) {
     const int thread = get_local_id(0);
     if (p->dropout_threshold == 0) {
         return;
@@ -119,8 +119,8 @@ FN void rescale(const tiles *local_, FLOATS *o) {
 typedef struct work {
     place at;
     attune_i64 split;
-    attune_i64 first;     /* row of the tile; with pack heads to a tile, as vectors has positions */
-    attune_interval rows; /* rows that the tile has of the sequence */
+    attune_i64 first;      /* row of the tile; with pack heads to a tile, as vectors has positions */
+    attune_interval rows;  /* rows that the tile has of the sequence */
     attune_interval tiles; /* of keys */
 } work;
 
@@ -146,9 +146,8 @@ FN work find_work(parameters p, const options *given) {
 
 /* A row's own logit besides its keys; exactly one split has it. */
 FN float sink_of(parameters p, const options *given, const work *doing, attune_i64 position) {
-    return given->sink == 0 || doing->split != 0
-               ? -INFINITY
-               : given->sink[(doing->at.head + position % p->pack) * p->sink.axis[0]];
+    return given->sink == 0 || doing->split != 0 ? -INFINITY
+                                                 : given->sink[(doing->at.head + position % p->pack) * p->sink.axis[0]];
 }
 
 FN window begin_rows(parameters p, const options *given, const work *doing, const tiles *local_, window seen) {
@@ -201,8 +200,8 @@ FN attune_i64 next_tile(parameters p, const options *given, const work *doing, a
 /* What probs need of a row: m and 1 / l. */
 FN __global float *state_of_row(parameters p, const work *doing, attune_i64 position, __global uchar *workspace) {
     const attune_i64 head = doing->at.head + position % p->pack;
-    const attune_i64 row = attune_partial_row(p->batch, p->heads_q, p->rows, 0, doing->at.batch, head,
-                                              position / p->pack);
+    const attune_i64 row =
+        attune_partial_row(p->batch, p->heads_q, p->rows, 0, doing->at.batch, head, position / p->pack);
     return (__global float *)(workspace + p->own) + 2 * row;
 }
 
@@ -243,8 +242,8 @@ FN vectors o_vectors(parameters p, const work *doing, __global uchar *o, __globa
         return row_vectors(p, &doing->at, o, p->o_dtype, &p->o, p->head_dim_v);
     }
     vectors made = row_vectors(p, &doing->at, workspace + p->partial_o, ATTUNE_OPENCL_F32, &p->o, p->head_dim_v);
-    made.first = p->head_dim_v * attune_partial_row(p->batch, p->heads_q, p->rows, doing->split, doing->at.batch,
-                                                    doing->at.head, 0);
+    made.first = p->head_dim_v *
+                 attune_partial_row(p->batch, p->heads_q, p->rows, doing->split, doing->at.batch, doing->at.head, 0);
     made.stride = p->head_dim_v;
     made.stride_head = p->head_dim_v * p->rows;
     return made;
@@ -252,14 +251,14 @@ FN vectors o_vectors(parameters p, const work *doing, __global uchar *o, __globa
 
 FN vectors lse_vectors(parameters p, const work *doing, __global uchar *lse, __global uchar *workspace) {
     vectors made = row_vectors(p, &doing->at, lse, ATTUNE_OPENCL_F32, &p->lse, 1);
-    made.first = doing->at.batch * p->lse.axis[0] + doing->at.head * p->lse.axis[1] +
-                 doing->at.row_begin * p->lse.axis[2];
+    made.first =
+        doing->at.batch * p->lse.axis[0] + doing->at.head * p->lse.axis[1] + doing->at.row_begin * p->lse.axis[2];
     made.stride = p->lse.axis[2];
     made.stride_head = p->lse.axis[1];
     if (p->splits > 1) {
         made.data = workspace + p->partial_lse;
-        made.first = attune_partial_row(p->batch, p->heads_q, p->rows, doing->split, doing->at.batch,
-                                        doing->at.head, 0);
+        made.first =
+            attune_partial_row(p->batch, p->heads_q, p->rows, doing->split, doing->at.batch, doing->at.head, 0);
         made.stride = 1;
         made.stride_head = p->rows;
     }
@@ -280,7 +279,7 @@ static attune_interval keys_of(const work *doing) {
 }
 
 #define LOCAL_TILES()                                                                                                  \
-    __local float pool[HELD_FLOATS + WALKED_FLOATS + TILE_SCORES + 2 * HELD] __attribute__((aligned(64)));            \
+    __local float pool[HELD_FLOATS + WALKED_FLOATS + TILE_SCORES + 2 * HELD] __attribute__((aligned(64)));             \
     __local int pool_seen[2 * HELD] __attribute__((aligned(64)));                                                      \
     tiles local_;                                                                                                      \
     local_.q = pool;                                                                                                   \
@@ -375,8 +374,8 @@ FN void store_probs(parameters p, const options *given, const work *doing, attun
         of.head = doing->at.head + position % p->pack;
         of.key = first_key + n % WALKED;
         if (of.row < doing->at.mask.rows && of.key < doing->at.mask.keys) {
-            const float weight = attune_softmax_weight(local_->score[n % WALKED * HELD + held],
-                                                       attune_softmax_base(local_->max[held]));
+            const float weight =
+                attune_softmax_weight(local_->score[n % WALKED * HELD + held], attune_softmax_base(local_->max[held]));
             given->probs[pair_index(&p->probs, doing->at.batch, of)] = weight * local_->factor[held];
         }
     }

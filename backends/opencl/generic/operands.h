@@ -20,8 +20,7 @@
 /* first: the number of the first of them. */
 #    define OPTIONS_FROM(first)                                                                                        \
         {                                                                                                              \
-            .sink = (__global const float *)OPERAND((first) + 0, sink),                                                \
-            .bias = OPERAND((first) + 1, bias),                                                                        \
+            .sink = (__global const float *)OPERAND((first) + 0, sink), .bias = OPERAND((first) + 1, bias),            \
             .mask = OPERAND((first) + 2, mask),                                                                        \
             .alibi_slopes = (__global const float *)OPERAND((first) + 3, alibi_slopes),                                \
             .cu_seqlens_q = (__global const int *)OPERAND((first) + 4, cu_seqlens_q),                                  \
@@ -41,7 +40,8 @@
         }
 #else
 #    define OPTION_OPERANDS __global uchar *sink
-#    define OPTIONS_FROM(first) {.sink = (__global const float *)OPERAND((first) + 0, sink)}
+#    define OPTIONS_FROM(first)                                                                                        \
+        { .sink = (__global const float *)OPERAND((first) + 0, sink) }
 #endif
 
 #define FORWARD_OPERANDS                                                                                               \

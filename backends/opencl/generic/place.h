@@ -119,7 +119,7 @@ FN vectors make_vectors(__global uchar *data, int dtype, int length, attune_inte
 
 /* q, o and their kind. rows: that exist. */
 FN vectors row_vectors(parameters p, const place *at, __global uchar *data, int dtype,
-                           __constant const attune_opencl_strides *strides, int length) {
+                       __constant const attune_opencl_strides *strides, int length) {
     attune_interval exist;
     exist.begin = 0;
     exist.end = at->mask.rows * p->pack;
@@ -133,7 +133,7 @@ FN vectors row_vectors(parameters p, const place *at, __global uchar *data, int 
 
 /* k, v and their kind. exist: of the sequence. */
 FN vectors key_vectors(const place *at, __global uchar *data, int dtype,
-                           __constant const attune_opencl_strides *strides, int length, attune_interval exist) {
+                       __constant const attune_opencl_strides *strides, int length, attune_interval exist) {
     vectors made = make_vectors(data, dtype, length, exist);
     made.first = at->batch * strides->axis[0] + at->key_begin * strides->axis[1] + at->head_kv * strides->axis[2];
     made.stride = strides->axis[1];
@@ -142,13 +142,13 @@ FN vectors key_vectors(const place *at, __global uchar *data, int dtype,
 
 #if ATTUNE_GENERAL
 FN void set_descale(vectors *of, const place *at, __global const float *descale,
-                        __constant const attune_opencl_strides *strides) {
+                    __constant const attune_opencl_strides *strides) {
     of->descale = descale == 0 ? 0 : descale + at->batch * strides->axis[0] + at->head_kv * strides->axis[1];
     of->stride_descale = strides->axis[2];
 }
 
 FN void set_pages(parameters p, const options *given, const place *at, vectors *of,
-                      __constant const attune_opencl_strides *strides) {
+                  __constant const attune_opencl_strides *strides) {
     if (given->block_table != 0) {
         of->table = given->block_table + at->batch * p->block_table.axis[0];
         of->stride_table = p->block_table.axis[1];
@@ -167,8 +167,7 @@ FN vectors q_vectors(parameters p, const options *given, const place *at, __glob
     return made;
 }
 
-FN vectors k_vectors(parameters p, const options *given, const place *at, __global uchar *k,
-                         attune_interval keys) {
+FN vectors k_vectors(parameters p, const options *given, const place *at, __global uchar *k, attune_interval keys) {
     vectors made = key_vectors(at, k, stored_dtype(p), &p->k, p->head_dim, keys);
 #if ATTUNE_GENERAL
     set_descale(&made, at, given->descale_k, &p->descale_k);
@@ -177,8 +176,7 @@ FN vectors k_vectors(parameters p, const options *given, const place *at, __glob
     return made;
 }
 
-FN vectors v_vectors(parameters p, const options *given, const place *at, __global uchar *v,
-                         attune_interval keys) {
+FN vectors v_vectors(parameters p, const options *given, const place *at, __global uchar *v, attune_interval keys) {
     vectors made = key_vectors(at, v, stored_dtype(p), &p->v, p->head_dim_v, keys);
 #if ATTUNE_GENERAL
     set_descale(&made, at, given->descale_v, &p->descale_v);

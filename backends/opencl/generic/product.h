@@ -95,8 +95,7 @@ FN int swizzle(int d, int lines) {
 }
 
 /* Elements first_d to first_d + depth - 1 of so many vectors, by depth. */
-FN void load_by_depth(const vectors *of, attune_i64 first, int lines, int first_d, int depth,
-                          __local float *tile) {
+FN void load_by_depth(const vectors *of, attune_i64 first, int lines, int first_d, int depth, __local float *tile) {
     const int groups = depth / VECTOR;
     for (int n = get_local_id(0); n < lines * groups; n += THREADS) {
         const int d = n % groups * VECTOR;
@@ -163,21 +162,21 @@ FN void load_walked(const vectors *of, attune_i64 first, int first_d, __local fl
 /* sum[i] += factor[i] * x, for i below a constant. A macro, as loops that index private arrays must be unrolled before
  * anything is inlined. */
 #if ATTUNE_IS_CPU
-#    define ADD_SCALED(factor, count, vector, sum)                                                                          \
+#    define ADD_SCALED(factor, count, vector, sum)                                                                     \
         _Pragma("unroll") for (int i_ = 0; i_ < (count); i_++) {                                                       \
-            (sum)[i_] += (factor)[i_] * (vector);                                                                           \
+            (sum)[i_] += (factor)[i_] * (vector);                                                                      \
         }
 #else
-#    define ADD_SCALED(factor, count, vector, sum)                                                                          \
+#    define ADD_SCALED(factor, count, vector, sum)                                                                     \
         _Pragma("unroll") for (int i_ = 0; i_ < (count) / 4 * 4; i_ += 4) {                                            \
             const float4 four_ = *(__local const float4 *)((factor) + i_);                                             \
-            (sum)[i_] += four_.x * (vector);                                                                                \
-            (sum)[i_ + 1] += four_.y * (vector);                                                                            \
-            (sum)[i_ + 2] += four_.z * (vector);                                                                            \
-            (sum)[i_ + 3] += four_.w * (vector);                                                                            \
+            (sum)[i_] += four_.x * (vector);                                                                           \
+            (sum)[i_ + 1] += four_.y * (vector);                                                                       \
+            (sum)[i_ + 2] += four_.z * (vector);                                                                       \
+            (sum)[i_ + 3] += four_.w * (vector);                                                                       \
         }                                                                                                              \
         _Pragma("unroll") for (int i_ = (count) / 4 * 4; i_ < (count); i_++) {                                         \
-            (sum)[i_] += (factor)[i_] * (vector);                                                                           \
+            (sum)[i_] += (factor)[i_] * (vector);                                                                      \
         }
 #endif
 
@@ -189,7 +188,7 @@ FN void load_walked(const vectors *of, attune_i64 first, int first_d, __local fl
 
 /* sum(walked, held) += walked vector . held vector, over depth elements. held: by depth. */
 FN void multiply_block(__local const float *walked, __local const float *held, int line, int column, int depth,
-                           FLOATS *sum) {
+                       FLOATS *sum) {
 #if ATTUNE_IS_CPU
     FLOATS part[LINES];
 #    pragma unroll
@@ -246,7 +245,7 @@ FN void multiply_scores(__local const float *walked, __local const float *held, 
 /* S = walked . held, over all elements of a vector: a tile of the walked side, and one of the held side unless that is
  * whole in local memory. */
 FN void walk_depth(const vectors *walked, attune_i64 first_walked, const vectors *held, attune_i64 first_held,
-                       bool is_resident, __local float *walked_tile, __local float *held_tile, FLOATS *sum) {
+                   bool is_resident, __local float *walked_tile, __local float *held_tile, FLOATS *sum) {
     CLEAR(SCORES, sum);
     for (int d = 0; d < walked->length; d += DEPTH) {
         load_walked(walked, first_walked, d, walked_tile);
@@ -269,8 +268,8 @@ FN void walk_depth(const vectors *walked, attune_i64 first_walked, const vectors
 
 /* out(held, column) += weight(walked, held) x walked vector, for COLUMNS columns from first on, of a tile of walked
  * vectors. The tile's own sum is made first: one long sum of 2^16 terms would be off by several 1e-6. */
-FN void walk_columns(const vectors *walked, attune_i64 first_walked, take taken, int first,
-                     __local const float *weight, __local float *tile, FLOATS *out) {
+FN void walk_columns(const vectors *walked, attune_i64 first_walked, take taken, int first, __local const float *weight,
+                     __local float *tile, FLOATS *out) {
     const int thread = get_local_id(0);
     for (int step = 0; step < WALKED; step += STEPS) {
         take of_step = taken;

@@ -4,6 +4,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include "backends/opencl/generic/divide.h"
 #include "backends/opencl/generic/quantize.h"
 #include "backends/opencl/run.h"
 #include "core/portable/convert.h"
@@ -57,13 +58,6 @@ ATTUNE_FN long descale_place(shape_pointer shape, cell at) {
     const long batch = shape->descale_batches == 1 ? 0 : at.batch;
     const long block = shape->descale_blocks == 1 ? 0 : at.block;
     return batch * shape->descale_stride[0] + at.group * shape->descale_stride[1] + block * shape->descale_stride[2];
-}
-
-/* OpenCL's own quotient may be off by 2.5 units in the last place, which would change codes. */
-ATTUNE_FN float divide(float a, float b) {
-    const float rough = a / b;
-    const float fine = fma(fma(-rough, b, a), 1.0f / b, rough);
-    return fine - fine == 0.0f ? fine : rough;
 }
 
 /* ---- Kernels ---- */

@@ -72,7 +72,7 @@ FN attune_i64 listed_from(parameters p, const options *given, attune_i64 head, a
 
 /* Whether some pair of a tile is listed; the same for all of a work-group. */
 FN bool tile_is_listed(parameters p, const options *given, const place *at, attune_interval rows,
-                           attune_interval keys) {
+                       attune_interval keys) {
     if (p->block_rows == 0) {
         return true;
     }
@@ -108,10 +108,10 @@ FN float adjust_pair(parameters p, const options *given, const place *at, pair o
     return score;
 }
 
-/* Adjusts the pairs of a work-item's own scores, through its own place in local memory: private arrays are in registers,
- * which no variable may index. */
-FN void adjust_pairs(parameters p, const options *given, const place *at, const window *seen,
-                         attune_i64 first_walked, __local float *tile, FLOATS *score) {
+/* Adjusts the pairs of a work-item's own scores, through its own place in local memory: private arrays are in
+ * registers, which no variable may index. */
+FN void adjust_pairs(parameters p, const options *given, const place *at, const window *seen, attune_i64 first_walked,
+                     __local float *tile, FLOATS *score) {
     const int thread = get_local_id(0);
     const int offset = (int)(first_walked - seen->origin);
     if (given->bias == 0 && given->mask == 0 && p->block_rows == 0) {
@@ -127,7 +127,7 @@ FN void adjust_pairs(parameters p, const options *given, const place *at, const 
             for (int i = 0; i < LINES; i++) {
                 AT(tile + (walked + i) * HELD + held) = score[score_at(h, w, i)];
             }
-#pragma unroll 1
+#    pragma unroll 1
             for (int n = 0; n < LINES * VECTOR; n++) {
                 const int line = walked + n / VECTOR;
                 const int lane = held + n % VECTOR;
@@ -161,8 +161,8 @@ FN attune_dropout make_dropout(parameters p, const options *given, const attune_
 }
 
 /* Z of the work-item's own pairs, into its own place in the tile. The key runs fastest: a counter serves four. */
-FN void fill_dropout(parameters p, const place *at, const window *seen, attune_dropout dropout,
-                         attune_i64 first_walked, __local float *tile) {
+FN void fill_dropout(parameters p, const place *at, const window *seen, attune_dropout dropout, attune_i64 first_walked,
+                     __local float *tile) {
     const int thread = get_local_id(0);
     const int inner = seen->held_is_keys ? VECTOR : LINES;
     for (int block = 0; block < HELD_BLOCKS * WALKED_BLOCKS; block++) {
@@ -170,7 +170,7 @@ FN void fill_dropout(parameters p, const place *at, const window *seen, attune_d
         const int walked = walked_of(thread, block % WALKED_BLOCKS);
         attune_philox_words words = {{0, 0, 0, 0}};
         attune_i64 counter = -1;
-#pragma unroll 1
+#    pragma unroll 1
         for (int n = 0; n < LINES * VECTOR; n++) {
             const int line = walked + (seen->held_is_keys ? n / inner : n % inner);
             const int lane = held + (seen->held_is_keys ? n % inner : n / inner);
@@ -242,10 +242,10 @@ FN void hide_unseen(const window *seen, attune_i64 first_walked, FLOATS *score) 
 
 /* ---- The score ---- */
 
-/* Scores in place of products; -inf where a pair is not seen. slope: 1 - tanh^2 of each; NULL if it is not wanted. tile:
- * of scores, where the work-item uses its own place. */
+/* Scores in place of products; -inf where a pair is not seen. slope: 1 - tanh^2 of each; NULL if it is not wanted.
+ * tile: of scores, where the work-item uses its own place. */
 FN void finish_scores(parameters p, const options *given, const place *at, const window *seen, float scale,
-                          attune_i64 first_walked, __local float *tile, FLOATS *score, FLOATS *slope) {
+                      attune_i64 first_walked, __local float *tile, FLOATS *score, FLOATS *slope) {
     FOR_BLOCKS
     for (int n = 0; n < SCORES; n++) {
         score[n] *= scale;
@@ -266,8 +266,7 @@ FN void finish_scores(parameters p, const options *given, const place *at, const
     if (given->alibi_slopes != 0) {
         FOR_BLOCKS
         for (int h = 0; h < HELD_BLOCKS; h++) {
-            const FLOATS slopes =
-                seen->held_is_keys ? (FLOATS)seen->head_slope : AT(seen->slope + held_of(thread, h));
+            const FLOATS slopes = seen->held_is_keys ? (FLOATS)seen->head_slope : AT(seen->slope + held_of(thread, h));
             const LONGS diagonal = *(__local const LONGS *)(seen->diagonal + held_of(thread, h));
             FOR_BLOCKS
             for (int w = 0; w < WALKED_BLOCKS; w++) {

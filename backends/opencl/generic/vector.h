@@ -1,8 +1,8 @@
 /*
  * Vectors of ATTUNE_VECTOR floats, 4, 8 or 16 of them, and elements of every dtype in memory.
  *
- * The build sets, besides: ATTUNE_DTYPE, of q, k and v, 0 if the problem says; ATTUNE_IS_CPU; ATTUNE_ALIGNED, whether each ATTUNE_VECTOR
- * elements of q, k, v and their kind are aligned to their size.
+ * The build sets, besides: ATTUNE_DTYPE, of q, k and v, 0 if the problem says; ATTUNE_IS_CPU; ATTUNE_ALIGNED, whether
+ * each ATTUNE_VECTOR elements of q, k, v and their kind are aligned to their size.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -32,8 +32,8 @@
 #define TO_UINTS  PASTE(convert_uint, ATTUNE_VECTOR)
 #define AS_FLOATS PASTE(as_float, ATTUNE_VECTOR)
 
-#define VLOAD_HALF        PASTE(vload_half, ATTUNE_VECTOR)
-#define VLOAD_HALF_WHOLE  PASTE(vloada_half, ATTUNE_VECTOR)
+#define VLOAD_HALF       PASTE(vload_half, ATTUNE_VECTOR)
+#define VLOAD_HALF_WHOLE PASTE(vloada_half, ATTUNE_VECTOR)
 
 /* A vector that is also looked at lane by lane. */
 typedef union lanes {
