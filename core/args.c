@@ -9,12 +9,12 @@
 
 static attune_status read_struct_size(const char *type, const void *args, size_t least, size_t *out_size) {
     if (args == NULL) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s: NULL: must point to a struct", type);
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s = NULL: must point to a struct", type);
     }
     size_t size;
     memcpy(&size, args, sizeof size);
     if (size < least || size > ATTUNE_ARGS_SIZE_MAX) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s: struct_size = %zu: must be sizeof(%s), %zu to %d", type, size,
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s.struct_size = %zu: must be sizeof(%s), %zu to %d", type, size,
                            type, least, ATTUNE_ARGS_SIZE_MAX);
     }
     *out_size = size;
@@ -31,8 +31,8 @@ attune_status attune_args_import(const char *type, const void *args, size_t know
     for (size_t at = known_size; at < size; at++) {
         if (bytes[at] != 0) {
             return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                               "%s: byte %zu of %zu is set: this attune knows the first %zu bytes, the rest must be 0",
-                               type, at, size, known_size);
+                               "%s has byte %zu of %zu set: must be 0, as this attune knows the first %zu bytes", type,
+                               at, size, known_size);
         }
     }
     memset(out_args, 0, known_size);

@@ -29,13 +29,13 @@ static attune_status collect_operand(struct attune_arguments *arguments, const s
     enum attune_use use = attune_operand_use(arguments->op, arguments->descale_given, rule);
     if (attune_tensor_is_absent(tensor)) {
         if (use == ATTUNE_USE_READ_ALWAYS || use == ATTUNE_USE_WRITE_ALWAYS) {
-            return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s is absent; %s needs it", rule->argument,
+            return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s is absent: must be given for %s", rule->argument,
                                attune_op_function(arguments->op));
         }
         return ATTUNE_OK;
     }
     if (use == ATTUNE_USE_REFUSED) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s is given; %s does not take it", rule->argument,
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s is given: must be absent for %s", rule->argument,
                            attune_op_function(arguments->op));
     }
     arguments->tensor[rule->operand] = tensor;
@@ -66,9 +66,9 @@ attune_status attune_arguments_check_pairs(const struct attune_arguments *argume
         bool needs = pair->pairing == ATTUNE_PAIRING_NEEDS;
         bool other_given = arguments->tensor[pair->other] != NULL;
         if (arguments->tensor[pair->operand] != NULL && other_given != needs) {
-            return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s is given %s %s, which it %s",
+            return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s is given %s %s: must be given %s it",
                                attune_operand_name(arguments->op, pair->operand), needs ? "without" : "with",
-                               attune_operand_name(arguments->op, pair->other), needs ? "needs" : "excludes");
+                               attune_operand_name(arguments->op, pair->other), needs ? "with" : "without");
         }
     }
     return ATTUNE_OK;
@@ -80,7 +80,7 @@ attune_status attune_arguments_check_unit(const struct attune_arguments *argumen
     if (given ? value >= 1 : value == 0) {
         return ATTUNE_OK;
     }
-    return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s is %" PRId64 "; %s %s it is %s", option, value,
+    return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s = %" PRId64 ": %s %s must be %s", option, value,
                        given ? "with" : "without", attune_operand_name(arguments->op, operand),
                        given ? "1 or more" : "0");
 }
@@ -88,7 +88,7 @@ attune_status attune_arguments_check_unit(const struct attune_arguments *argumen
 attune_status attune_ranges_check(const struct attune_range *ranges, size_t count) {
     for (size_t k = 0; k < count; k++) {
         if (ranges[k].value < ranges[k].low || ranges[k].value > ranges[k].high) {
-            return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s is %" PRId64 "; %s", ranges[k].argument, ranges[k].value,
+            return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s = %" PRId64 ": %s", ranges[k].argument, ranges[k].value,
                                ranges[k].rule);
         }
     }
@@ -115,7 +115,8 @@ static attune_status check_descale(const struct attune_arguments *arguments, att
     if (arguments->tensor[descale] == NULL || dtype == ATTUNE_DTYPE_E4M3) {
         return ATTUNE_OK;
     }
-    return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s is given, and %s.dtype is %s; a descale goes with e4m3",
+    return attune_fail(ATTUNE_INVALID_ARGUMENT,
+                       "%s is given and %s.dtype = %s: must be e4m3, with which a descale goes",
                        attune_operand_name(arguments->op, descale), attune_operand_name(arguments->op, stored),
                        attune_dtype_name(dtype));
 }
@@ -170,8 +171,8 @@ attune_status attune_arguments_bind_pages(struct attune_arguments *arguments, in
     int64_t columns = extents->value[ATTUNE_AXIS_COLUMNS];
     if (attune_extents_multiply(columns, page_size, 1, 1) < 0) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                           "page_size is %" PRId64 " and block_table has %" PRId64
-                           " columns; their product is at most 2^60",
+                           "page_size = %" PRId64 ", and block_table has %" PRId64
+                           " columns: their product must be at most 2^60",
                            page_size, columns);
     }
     attune_extents_set(extents, ATTUNE_AXIS_SK, columns * page_size, "block_table and page_size");
@@ -256,8 +257,8 @@ static attune_status check_products(const attune_problem *problem) {
     if (attune_extents_multiply(problem->batch, problem->heads_q, problem->rows, head_dim) < 0 ||
         attune_extents_multiply(problem->batch, problem->heads_kv, problem->keys, head_dim) < 0) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                           "%s: B is %" PRId64 ", Sq %" PRId64 ", Sk %" PRId64
-                           "; their product with heads and head size is at most 2^60",
+                           "%s with B = %" PRId64 ", Sq = %" PRId64 ", Sk = %" PRId64
+                           ": their product with heads and head size must be at most 2^60",
                            attune_op_function(problem->op), problem->batch, problem->rows, problem->keys);
     }
     return ATTUNE_OK;

@@ -170,7 +170,7 @@ static attune_status fail_form(const struct attune_extents *extents, enum attune
         }
         used += (size_t)snprintf(text + used, sizeof text - used, ")");
     }
-    return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s has rank %" PRId32 ", shape %s; it is %s", argument, tensor->rank,
+    return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s has rank %" PRId32 ", shape %s: must be %s", argument, tensor->rank,
                        attune_shape_format(tensor->rank, tensor->shape).text, text);
 }
 
@@ -180,11 +180,11 @@ static attune_status fail_extent(const struct attune_extents *extents, enum attu
     struct attune_shape_text shape = attune_shape_format(tensor->rank, tensor->shape);
     const attune_tensor *other = extents->tensor[axis];
     if (other == NULL) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s has shape %s, so that %s is %" PRId64 "; by %s it is %" PRId64,
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s has shape %s, so that %s = %" PRId64 ": by %s must be %" PRId64,
                            argument, shape.text, name, extent, extents->source[axis], extents->value[axis]);
     }
     return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                       "%s has shape %s, so that %s is %" PRId64 "; %s has shape %s, so that it is %" PRId64, argument,
+                       "%s has shape %s, so that %s = %" PRId64 ": by %s of shape %s must be %" PRId64, argument,
                        shape.text, name, extent, extents->source[axis],
                        attune_shape_format(other->rank, other->shape).text, extents->value[axis]);
 }
@@ -193,7 +193,7 @@ static attune_status bind_axis(struct attune_extents *extents, enum attune_axis 
                                const char *argument, const attune_tensor *tensor) {
     if (extent < axis_rules[axis].minimum) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                           "%s has shape %s, so that %s is %" PRId64 "; it is %" PRId64 " or more", argument,
+                           "%s has shape %s, so that %s = %" PRId64 ": must be %" PRId64 " or more", argument,
                            attune_shape_format(tensor->rank, tensor->shape).text, axis_rules[axis].name, extent,
                            axis_rules[axis].minimum);
     }
@@ -226,8 +226,9 @@ attune_status attune_extents_bind(struct attune_extents *extents, enum attune_fo
     }
     int32_t last = pattern->rank - 1;
     if (axis_rules[pattern_axis(pattern, last)].dense && tensor->shape[last] > 1 && tensor->stride[last] != 1) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s.stride[%" PRId32 "] is %" PRId64 "; the last axis has stride 1",
-                           argument, last, tensor->stride[last]);
+        return attune_fail(ATTUNE_INVALID_ARGUMENT,
+                           "%s.stride[%" PRId32 "] = %" PRId64 ": must be 1, as the last axis is contiguous", argument,
+                           last, tensor->stride[last]);
     }
     return ATTUNE_OK;
 }

@@ -70,9 +70,8 @@ attune_status attune_call_check_values(attune_device *device, attune_stream *str
         return status;
     }
     if (capturing) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                           "check is true and the stream is being captured; a check reads lengths and tables, for "
-                           "which it waits for the stream");
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "check = true while the stream is being captured: must be false, "
+                                                    "as a check waits for the stream, to read lengths and tables");
     }
     uint64_t bytes = 0;
     for (size_t n = 0; n < TABLE_COUNT; n++) {

@@ -17,7 +17,7 @@ static int64_t read_value(const attune_problem *problem, const struct attune_tab
 
 static attune_status fail_value(const attune_problem *problem, attune_operand operand, int64_t i, int64_t value,
                                 int64_t low, int64_t high, const char *meaning) {
-    return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s[%" PRId64 "] is %" PRId64 "; it is %" PRId64 " to %" PRId64 ", %s",
+    return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s[%" PRId64 "] = %" PRId64 ": must be %" PRId64 " to %" PRId64 ", %s",
                        attune_operand_name(problem->op, operand), i, value, low, high, meaning);
 }
 
@@ -106,7 +106,7 @@ static attune_status check_pages(const attune_problem *problem, const struct att
         int64_t page = read_value(problem, tables, ATTUNE_OPERAND_BLOCK_TABLE, batch, column);
         if (page < 0 || page >= pages) {
             return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                               "block_table[%" PRId64 ", %" PRId64 "] is %" PRId64 "; it is less than the %" PRId64
+                               "block_table[%" PRId64 ", %" PRId64 "] = %" PRId64 ": must be less than the %" PRId64
                                " pages, and 0 or more, where positions %" PRId64 " to %" PRId64 " are used",
                                batch, column, page, pages, first, end - 1);
         }
@@ -147,7 +147,7 @@ static attune_status check_block_row(const attune_problem *problem, const struct
         int64_t block = read_value(problem, tables, ATTUNE_OPERAND_BLOCK_COL_IDX, n, 0);
         if (block <= before || block >= blocks) {
             return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                               "block_col_idx[%" PRId64 "] is %" PRId64 "; it is more than %" PRId64
+                               "block_col_idx[%" PRId64 "] = %" PRId64 ": must be more than %" PRId64
                                " (the one before it in its row, or -1), and less than the %" PRId64 " blocks of keys",
                                n, block, before, blocks);
         }
@@ -164,7 +164,7 @@ static attune_status check_pattern(const attune_problem *problem, const struct a
         int64_t offset = read_value(problem, tables, ATTUNE_OPERAND_BLOCK_ROW_PTR, head, n);
         if (offset < before || offset > named) {
             return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                               "block_row_ptr[%" PRId64 ", %" PRId64 "] is %" PRId64 "; it is %" PRId64
+                               "block_row_ptr[%" PRId64 ", %" PRId64 "] = %" PRId64 ": must be %" PRId64
                                " (what comes before it) to %" PRId64 ", the size of block_col_idx",
                                head, n, offset, before, named);
         }

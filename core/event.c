@@ -65,11 +65,11 @@ attune_status attune_event_elapsed(const attune_event *start, const attune_event
         return attune_args_refuse_null(start == NULL ? "start" : end == NULL ? "end" : "out_seconds");
     }
     if (start->device != end->device) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "end: belongs to another device, %s: must be of %s",
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "end is of another device, %s: must be of %s",
                            end->device->info.selector, start->device->info.selector);
     }
     if (!atomic_load(&start->recorded) || !atomic_load(&end->recorded)) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s: was never recorded",
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s was never recorded: must have been",
                            atomic_load(&start->recorded) ? "end" : "start");
     }
     double seconds = 0.0;

@@ -21,7 +21,7 @@ static attune_status read_refusal_list(const attune_explanation *explanation, st
         return attune_args_refuse_null("out_explanation");
     }
     if (explanation->struct_size < sizeof *explanation) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "out_explanation: struct_size = %zu: must be at least %zu",
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "out_explanation.struct_size = %zu: must be at least %zu",
                            explanation->struct_size, sizeof *explanation);
     }
     if (explanation->refusal_capacity < 0 || (explanation->refusals == NULL && explanation->refusal_capacity > 0)) {

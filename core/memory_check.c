@@ -53,17 +53,19 @@ static attune_status check_range(const struct places *places, const struct place
     uint64_t element_bytes = (uint64_t)place->bytes.element_bytes;
     uint64_t end = byte_offset + (uint64_t)attune_strided_span_bytes(&place->bytes); /* both at most 2^60 */
     if (range->offset > UINT64_MAX - end) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s ends %" PRIu64 " bytes after its data; no memory lies there",
+        return attune_fail(ATTUNE_INVALID_ARGUMENT,
+                           "%s ends %" PRIu64 " bytes after its data: must lie in memory, and none is there",
                            name_of(places, place).text, end);
     }
     if (end > range->size_bytes) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                           "%s ends %" PRIu64 " bytes after its data; its allocation ends after %" PRIu64,
+                           "%s ends %" PRIu64
+                           " bytes after its data: must end within its allocation, which ends after %" PRIu64,
                            name_of(places, place).text, end, range->size_bytes);
     }
     if (range->offset % element_bytes != 0) { /* byte_offset is a multiple of it */
         return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                           "%s.data is at offset %" PRIu64 " of its memory; it is aligned to its element's %" PRIu64
+                           "%s.data is at offset %" PRIu64 " of its memory: must be aligned to its element's %" PRIu64
                            " bytes",
                            name_of(places, place).text, range->offset, element_bytes);
     }
@@ -80,7 +82,7 @@ static attune_status add_place(attune_device *device, struct places *places, att
         return ATTUNE_OK;
     }
     if (pointer.data == NULL) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s.data is NULL; it may be only where there are no elements",
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s.data = NULL: must point to memory where there are elements",
                            name_of(places, place).text);
     }
     attune_memory_range range = {0};
@@ -169,7 +171,7 @@ static attune_status fail_overlap(const struct places *places, const struct plac
     const struct attune_strided *b = &other->bytes;
     return attune_fail(ATTUNE_INVALID_ARGUMENT,
                        "%s at bytes %" PRIu64 " to %" PRIu64 " and %s at %" PRIu64 " to %" PRIu64
-                       " of their memory share an element; an output shares none with another tensor",
+                       " of their memory share an element: an output must share none with another tensor",
                        name_of(places, output).text, a->begin, a->begin + (uint64_t)attune_strided_span_bytes(a) - 1,
                        name_of(places, other).text, b->begin, b->begin + (uint64_t)attune_strided_span_bytes(b) - 1);
 }
@@ -205,12 +207,12 @@ static attune_status check_self_overlaps(const attune_problem *problem) {
         }
         struct attune_strided bytes = attune_strided_make(layout);
         if (attune_strided_overlaps_itself(&bytes) == ATTUNE_OVERLAP_YES) {
-            return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                               "%s of shape %s and stride %s (in canonical axes) has an element twice; an output has "
-                               "each once",
-                               attune_operand_name(problem->op, (attune_operand)k),
-                               attune_shape_format(ATTUNE_RANK_MAX, layout->shape).text,
-                               attune_shape_format(ATTUNE_RANK_MAX, layout->stride).text);
+            return attune_fail(
+                ATTUNE_INVALID_ARGUMENT,
+                "%s of shape %s and stride %s (in canonical axes) has an element twice: an output must have each once",
+                attune_operand_name(problem->op, (attune_operand)k),
+                attune_shape_format(ATTUNE_RANK_MAX, layout->shape).text,
+                attune_shape_format(ATTUNE_RANK_MAX, layout->stride).text);
         }
     }
     return ATTUNE_OK;

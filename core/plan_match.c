@@ -15,8 +15,8 @@
 #include "core/tensor_rules.h"
 
 static attune_status fail_integer(const char *argument, int64_t given, int64_t planned) {
-    return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s = %" PRId64 ": the plan was made for %" PRId64, argument, given,
-                       planned);
+    return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s = %" PRId64 ": must be %" PRId64 ", as the plan was made", argument,
+                       given, planned);
 }
 
 /* ---- Requests ---- */
@@ -39,8 +39,8 @@ static attune_status match_request(const struct attune_request *planned, const s
     const char *planned_kernel = planned->kernel == NULL ? "" : planned->kernel;
     const char *given_kernel = given->kernel == NULL ? "" : given->kernel;
     if (strcmp(planned_kernel, given_kernel) != 0) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "kernel = \"%s\": the plan was made for \"%s\"", given_kernel,
-                           planned_kernel);
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "kernel = \"%s\": must be \"%s\", as the plan was made",
+                           given_kernel, planned_kernel);
     }
     return ATTUNE_OK;
 }
@@ -76,11 +76,11 @@ static const struct {
 
 static attune_status match_layout(const char *argument, const attune_layout *planned, const attune_layout *given) {
     if (planned->dtype != given->dtype) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s: its dtype is %s: the plan was made for %s", argument,
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s.dtype = %s: must be %s, as the plan was made", argument,
                            attune_dtype_name(given->dtype), attune_dtype_name(planned->dtype));
     }
     if (planned->memory != given->memory) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s: its memory is of kind %d: the plan was made for %d", argument,
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s.memory = %d: must be %d, as the plan was made", argument,
                            (int)given->memory, (int)planned->memory);
     }
     bool differs = memcmp(planned->shape, given->shape, sizeof planned->shape) != 0;
@@ -89,8 +89,8 @@ static attune_status match_layout(const char *argument, const attune_layout *pla
         attune_shape_format(ATTUNE_RANK_MAX, differs ? planned->shape : planned->stride);
     const struct attune_shape_text of_call =
         attune_shape_format(ATTUNE_RANK_MAX, differs ? given->shape : given->stride);
-    return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s: its %s, on four axes, is %s: the plan was made for %s", argument,
-                       what, of_call.text, of_plan.text);
+    return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s has %s, on four axes, %s: must be %s, as the plan was made",
+                       argument, what, of_call.text, of_plan.text);
 }
 
 static attune_status match_operands(const attune_problem *planned, const attune_problem *given) {
@@ -118,12 +118,12 @@ static attune_status match_integers(const attune_problem *planned, const attune_
 
 static attune_status match_options(const attune_problem *planned, const attune_problem *given) {
     if (planned->softcap != given->softcap) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "softcap = %g: the plan was made for %g", given->softcap,
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "softcap = %g: must be %g, as the plan was made", given->softcap,
                            planned->softcap);
     }
     if (planned->dropout_rate != given->dropout_rate) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "dropout_rate = %g: the plan was made for %g", given->dropout_rate,
-                           planned->dropout_rate);
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "dropout_rate = %g: must be %g, as the plan was made",
+                           given->dropout_rate, planned->dropout_rate);
     }
     if (planned->align != given->align) {
         return fail_integer("align", given->align, planned->align);
@@ -139,7 +139,7 @@ static attune_status match_options(const attune_problem *planned, const attune_p
     }
     char names[ATTUNE_REASON_MAX] = "";
     attune_describe_features(planned->features ^ given->features, names, sizeof names);
-    return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s: not as the plan was made", names);
+    return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s: must be given or not, as the plan was made", names);
 }
 
 /* Says what differs between two problems that are not the same bytes. */
@@ -159,12 +159,13 @@ attune_status attune_plan_match_call(const attune_plan *plan, const struct attun
     }
     if (call->problem.alignment_bytes < planned->alignment_bytes) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                           "data: a tensor is aligned to %" PRId32 " bytes: the plan was made for %" PRId32,
+                           "data of a tensor is aligned to %" PRId32 " bytes: must be to %" PRId32
+                           ", as the plan was made",
                            call->problem.alignment_bytes, planned->alignment_bytes);
     }
     const uint64_t aliasing = call->problem.features & ~planned->features & ATTUNE_FEATURE_O_IS_Q;
     if ((aliasing & ~plan->choice.kernel.features) != 0) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "o: is q: the plan's kernel, %s, cannot do that",
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "o is q: must not be, as the plan's kernel, %s, cannot do that",
                            plan->choice.kernel.name);
     }
     attune_problem given;
@@ -196,8 +197,8 @@ static attune_status locate(const attune_device *device, attune_pointer pointer,
     }
     if (pointer.byte_offset > range.size_bytes || bytes > range.size_bytes - pointer.byte_offset) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                           "workspace: %" PRIu64 " bytes from offset %" PRIu64
-                           " on go past the end of its memory, %" PRIu64 " bytes",
+                           "workspace_bytes = %" PRIu64 " from workspace_offset = %" PRIu64
+                           " on: must end within its memory, %" PRIu64 " bytes",
                            bytes, pointer.byte_offset, range.size_bytes);
     }
     out_extent->space = range.space;
@@ -216,7 +217,7 @@ static attune_status match_disjoint(const attune_plan *plan, const struct extent
     }
     attune_status status = locate(plan->device, pointer, bytes, &tensor);
     if (status == ATTUNE_OK && extents_meet(workspace, &tensor)) {
-        status = attune_fail(ATTUNE_INVALID_ARGUMENT, "workspace: shares bytes with %s: must overlap no tensor",
+        status = attune_fail(ATTUNE_INVALID_ARGUMENT, "workspace shares bytes with %s: must overlap no tensor",
                              attune_operand_name(plan->problem.op, operand));
     }
     return status;
@@ -247,16 +248,17 @@ attune_status attune_plan_match_workspace(const attune_plan *plan, const struct 
         return ATTUNE_OK;
     }
     if (workspace.data == NULL) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "workspace: NULL: the plan needs %" PRIu64 " bytes", needed);
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "workspace = NULL: must have the plan's %" PRIu64 " bytes", needed);
     }
     if (workspace_bytes < needed) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "workspace_bytes = %" PRIu64 ": the plan needs %" PRIu64,
-                           workspace_bytes, needed);
+        return attune_fail(ATTUNE_INVALID_ARGUMENT,
+                           "workspace_bytes = %" PRIu64 ": must be the plan's %" PRIu64 " or more", workspace_bytes,
+                           needed);
     }
     attune_status status = locate(plan->device, workspace, needed, &extent);
     if (status == ATTUNE_OK && extent.begin % ATTUNE_WORKSPACE_ALIGNMENT != 0) {
         status = attune_fail(ATTUNE_INVALID_ARGUMENT,
-                             "workspace: with workspace_offset = %" PRIu64 " it is not aligned to %d bytes",
+                             "workspace_offset = %" PRIu64 ": must leave the workspace aligned to %d bytes",
                              workspace.byte_offset, ATTUNE_WORKSPACE_ALIGNMENT);
     }
     return status == ATTUNE_OK ? match_all_disjoint(plan, &call->bindings, &extent) : status;

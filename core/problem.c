@@ -21,5 +21,5 @@ attune_status attune_call_make(attune_op op, const void *args, struct attune_cal
     case ATTUNE_OP_QUANTIZE:
         return attune_call_make_quantize(args, out_call);
     }
-    return attune_fail(ATTUNE_INVALID_ARGUMENT, "op is %d; it is one of attune_op", (int)op);
+    return attune_fail(ATTUNE_INVALID_ARGUMENT, "op = %d: must be one of attune_op", (int)op);
 }

@@ -48,23 +48,25 @@ static attune_status check_room(const struct attune_arguments *arguments) {
     const int64_t *extent = arguments->extents.value;
     if (extent[ATTUNE_AXIS_SNEW] > extent[ATTUNE_AXIS_SK]) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                           "k_new has %" PRId64 " rows; the cache has room for %" PRId64 " positions",
+                           "k_new has %" PRId64 " rows: must be at most the %" PRId64
+                           " positions that the cache has room for",
                            extent[ATTUNE_AXIS_SNEW], extent[ATTUNE_AXIS_SK]);
     }
     if (arguments->tensor[ATTUNE_OPERAND_ROTARY_COS] == NULL) {
         return ATTUNE_OK;
     }
     if (2 * extent[ATTUNE_AXIS_ROTARY_PAIRS] > extent[ATTUNE_AXIS_D]) {
-        return attune_fail(
-            ATTUNE_INVALID_ARGUMENT,
-            "rotary_cos has %" PRId64 " columns, so that rotary_dim is %" PRId64 "; it is at most D, which is %" PRId64,
-            extent[ATTUNE_AXIS_ROTARY_PAIRS], 2 * extent[ATTUNE_AXIS_ROTARY_PAIRS], extent[ATTUNE_AXIS_D]);
+        return attune_fail(ATTUNE_INVALID_ARGUMENT,
+                           "rotary_cos has %" PRId64 " columns, so that rotary_dim = %" PRId64
+                           ": must be at most D, which is %" PRId64,
+                           extent[ATTUNE_AXIS_ROTARY_PAIRS], 2 * extent[ATTUNE_AXIS_ROTARY_PAIRS],
+                           extent[ATTUNE_AXIS_D]);
     }
     bool of_q = extent[ATTUNE_AXIS_SQ] > extent[ATTUNE_AXIS_SNEW];
     int64_t rows = of_q ? extent[ATTUNE_AXIS_SQ] : extent[ATTUNE_AXIS_SNEW];
     if (rows > extent[ATTUNE_AXIS_POSITIONS]) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                           "rotary_cos has %" PRId64 " positions; %s has %" PRId64 " rows, and each needs one",
+                           "rotary_cos has %" PRId64 " positions: by %s must be %" PRId64 " or more, one for each row",
                            extent[ATTUNE_AXIS_POSITIONS], of_q ? "q" : "k_new", rows);
     }
     return ATTUNE_OK;

@@ -25,30 +25,31 @@
 
 static attune_status check_integers(const attune_attention_args *args) {
     const struct attune_range ranges[] = {
-        {"align", (int64_t)args->align, ATTUNE_ALIGN_BOTTOM_RIGHT, ATTUNE_ALIGN_DIAGONAL, "it is one of attune_align"},
-        {"diagonal", args->diagonal, -DIAGONAL_MAX, DIAGONAL_MAX, "it is within +-2^61"},
-        {"window.left", args->window.left, -1, INT64_MAX, "a window side is -1 (open) or more"},
-        {"window.right", args->window.right, -1, INT64_MAX, "a window side is -1 (open) or more"},
-        {"max_seqlen_q", args->max_seqlen_q, 0, INT64_MAX, "it is 0 or more"},
-        {"max_seqlen_k", args->max_seqlen_k, 0, INT64_MAX, "it is 0 or more"},
-        {"batch_origin", args->batch_origin, 0, INT64_MAX, "an origin is 0 or more"},
-        {"head_origin", args->head_origin, 0, INT64_MAX, "an origin is 0 or more"},
-        {"row_origin", args->row_origin, 0, INT64_MAX, "an origin is 0 or more"},
-        {"key_origin", args->key_origin, 0, INT64_MAX, "an origin is 0 or more"},
-        {"heads_total", args->heads_total, 0, INT64_MAX, "it is 0 (Hq) or more"},
-        {"splits", args->splits, 0, INT32_MAX, "it is 0 (automatic) or more"},
+        {"align", (int64_t)args->align, ATTUNE_ALIGN_BOTTOM_RIGHT, ATTUNE_ALIGN_DIAGONAL,
+         "must be one of attune_align"},
+        {"diagonal", args->diagonal, -DIAGONAL_MAX, DIAGONAL_MAX, "must be within +-2^61"},
+        {"window.left", args->window.left, -1, INT64_MAX, "must be -1 (open) or more"},
+        {"window.right", args->window.right, -1, INT64_MAX, "must be -1 (open) or more"},
+        {"max_seqlen_q", args->max_seqlen_q, 0, INT64_MAX, "must be 0 or more"},
+        {"max_seqlen_k", args->max_seqlen_k, 0, INT64_MAX, "must be 0 or more"},
+        {"batch_origin", args->batch_origin, 0, INT64_MAX, "must be 0 or more"},
+        {"head_origin", args->head_origin, 0, INT64_MAX, "must be 0 or more"},
+        {"row_origin", args->row_origin, 0, INT64_MAX, "must be 0 or more"},
+        {"key_origin", args->key_origin, 0, INT64_MAX, "must be 0 or more"},
+        {"heads_total", args->heads_total, 0, INT64_MAX, "must be 0 (Hq) or more"},
+        {"splits", args->splits, 0, INT32_MAX, "must be 0 (automatic) or more"},
     };
     attune_status status = attune_ranges_check(ranges, COUNT(ranges));
     if (status != ATTUNE_OK) {
         return status;
     }
     if (args->align != ATTUNE_ALIGN_DIAGONAL && args->diagonal != 0) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "diagonal is %" PRId64 "; without ATTUNE_ALIGN_DIAGONAL it is 0",
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "diagonal = %" PRId64 ": must be 0 without ATTUNE_ALIGN_DIAGONAL",
                            args->diagonal);
     }
     if (!args->window.set && (args->window.left != 0 || args->window.right != 0)) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                           "window is (%" PRId64 ", %" PRId64 ") and not set; a window is made by ATTUNE_WINDOW",
+                           "window = (%" PRId64 ", %" PRId64 ") and not set: must be made by ATTUNE_WINDOW",
                            args->window.left, args->window.right);
     }
     return ATTUNE_OK;
@@ -61,7 +62,7 @@ static attune_status check_tiles(const attune_attention_args *args) {
     } tiles[] = {{"tile_rows", args->tile_rows}, {"tile_keys", args->tile_keys}};
     for (size_t k = 0; k < COUNT(tiles); k++) {
         if (tiles[k].value != 0 && (tiles[k].value < TILE_MIN || tiles[k].value > TILE_MAX)) {
-            return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s is %" PRId32 "; it is 0 (automatic) or %d to %d",
+            return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s = %" PRId32 ": must be 0 (automatic) or %d to %d",
                                tiles[k].argument, tiles[k].value, TILE_MIN, TILE_MAX);
         }
     }
@@ -70,13 +71,13 @@ static attune_status check_tiles(const attune_attention_args *args) {
 
 static attune_status check_reals(const attune_attention_args *args) {
     if (!isfinite(args->scale)) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "scale is %g; it is finite", args->scale);
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "scale = %g: must be finite", args->scale);
     }
     if (!isfinite(args->softcap) || args->softcap < 0) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "softcap is %g; it is finite, and 0 (off) or more", args->softcap);
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "softcap = %g: must be finite, and 0 (off) or more", args->softcap);
     }
     if (!(args->dropout_rate >= 0 && args->dropout_rate < 1)) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "dropout_rate is %.17g; it is in [0, 1)", args->dropout_rate);
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "dropout_rate = %.17g: must be in [0, 1)", args->dropout_rate);
     }
     return ATTUNE_OK;
 }
@@ -127,7 +128,7 @@ static attune_status check_presence(const struct attune_arguments *arguments) {
         }
     }
     return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                       "dq, dk, dv, dbias and dsink are absent; attune_backward needs one of them");
+                       "dq, dk, dv, dbias and dsink are absent: one must be given for attune_backward");
 }
 
 /* The two sides of attention, as far as their lengths are stated in the same way. */
@@ -167,7 +168,7 @@ static attune_status bind_side(struct attune_arguments *arguments, const struct 
         int64_t length = arguments->extents.value[side->length];
         if (max_seqlen != 0 && max_seqlen != length) {
             return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                               "%s is %" PRId64 "; without %s it is 0 or %s, which is %" PRId64, side->max_seqlen,
+                               "%s = %" PRId64 ": without %s must be 0 or %s, which is %" PRId64, side->max_seqlen,
                                max_seqlen, side->offsets_name, side->length_name, length);
         }
         return ATTUNE_OK;
@@ -175,7 +176,7 @@ static attune_status bind_side(struct attune_arguments *arguments, const struct 
     int64_t total = arguments->extents.value[side->total];
     if (max_seqlen > total) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                           "%s is %" PRId64 "; it is at most the total that %s divides, %" PRId64, side->max_seqlen,
+                           "%s = %" PRId64 ": must be at most the total that %s divides, %" PRId64, side->max_seqlen,
                            max_seqlen, side->offsets_name, total);
     }
     attune_extents_set(&arguments->extents, side->length, max_seqlen != 0 ? max_seqlen : total, side->max_seqlen);
@@ -214,13 +215,14 @@ static attune_status check_heads(const struct attune_arguments *arguments, const
     int64_t heads_kv = arguments->extents.value[ATTUNE_AXIS_HKV];
     if (heads_q % heads_kv != 0) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                           "q has %" PRId64 " heads and k has %" PRId64 "; Hq is a multiple of Hkv", heads_q, heads_kv);
+                           "q has %" PRId64 " heads and k has %" PRId64 ": Hq must be a multiple of Hkv", heads_q,
+                           heads_kv);
     }
     int64_t heads_total = args->heads_total == 0 ? heads_q : args->heads_total;
     if (args->head_origin > heads_total - heads_q) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                           "head_origin is %" PRId64 " and heads_total %" PRId64 " (0: Hq); the %" PRId64
-                           " heads of q lie within heads_total",
+                           "head_origin = %" PRId64 ", heads_total = %" PRId64 " (0: Hq): the %" PRId64
+                           " heads of q must lie within heads_total",
                            args->head_origin, args->heads_total, heads_q);
     }
     return ATTUNE_OK;
@@ -236,7 +238,7 @@ static attune_status check_dbias(const struct attune_arguments *arguments) {
     if (alike) {
         return ATTUNE_OK;
     }
-    return attune_fail(ATTUNE_INVALID_ARGUMENT, "dbias has shape %s; it has that of bias, %s",
+    return attune_fail(ATTUNE_INVALID_ARGUMENT, "dbias has shape %s: must be that of bias, %s",
                        attune_shape_format(dbias->rank, dbias->shape).text,
                        attune_shape_format(bias->rank, bias->shape).text);
 }

@@ -15,11 +15,11 @@
 
 static attune_status check_parts(const attune_merge_args *args) {
     if (args->parts < 1 || args->parts > ATTUNE_MERGE_PARTS_MAX) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "parts is %" PRId32 "; it is 1 to %d", args->parts,
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "parts = %" PRId32 ": must be 1 to %d", args->parts,
                            ATTUNE_MERGE_PARTS_MAX);
     }
     if (args->part_o == NULL || args->part_lse == NULL) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s is NULL; it points to %" PRId32 " tensors",
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s = NULL: must point to %" PRId32 " tensors",
                            args->part_o == NULL ? "part_o" : "part_lse", args->parts);
     }
     return ATTUNE_OK;
@@ -44,7 +44,7 @@ static attune_status check_array(const char *argument, const attune_tensor *part
         if (!same_view(&parts[0], &parts[n])) {
             return attune_fail(
                 ATTUNE_INVALID_ARGUMENT,
-                "%s is %s of shape %s and stride %s, %s[0] is %s of %s and %s; parts are alike", name,
+                "%s is %s of shape %s and stride %s, %s[0] is %s of %s and %s: parts must be alike", name,
                 attune_dtype_name(parts[n].dtype), attune_shape_format(parts[n].rank, parts[n].shape).text,
                 attune_shape_format(parts[n].rank, parts[n].stride).text, argument, attune_dtype_name(parts[0].dtype),
                 attune_shape_format(parts[0].rank, parts[0].shape).text,

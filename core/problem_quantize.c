@@ -34,7 +34,7 @@ static attune_status check_args(const attune_quantize_args *args, struct attune_
     if (heads % groups != 0) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT,
                            "descale has %" PRId64 " groups and x has %" PRId64
-                           " heads; the heads are a multiple of the groups",
+                           " heads: the heads must be a multiple of the groups",
                            groups, heads);
     }
     return ATTUNE_OK;

@@ -307,7 +307,7 @@ static attune_status check_documents(const struct pattern *pattern) {
         end = pattern->document_ends[document];
     }
     if (end != grid->rows) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "document_ends: the last is %" PRId64 ": must be rows, %" PRId64,
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "document_ends has %" PRId64 " as the last: must be rows, %" PRId64,
                            end, grid->rows);
     }
     return ATTUNE_OK;

@@ -32,8 +32,9 @@ static attune_status check_block(const attune_block_grid *grid, int32_t place, i
     const int32_t block = grid->col_idx[place];
     const int64_t blocks = attune_sparse_count_key_blocks(grid);
     if (block < 0 || block >= blocks) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "col_idx[%" PRId32 "] = %" PRId32 ": there are %" PRId64 " blocks",
-                           place, block, blocks);
+        return attune_fail(ATTUNE_INVALID_ARGUMENT,
+                           "col_idx[%" PRId32 "] = %" PRId32 ": must be one of %" PRId64 " blocks", place, block,
+                           blocks);
     }
     if (block <= before) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT,

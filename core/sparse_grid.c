@@ -46,7 +46,7 @@ attune_status attune_sparse_import_grid(const attune_block_grid *grid, attune_bl
                            out_grid->block_rows, out_grid->block_keys, INT32_MAX);
     }
     if (out_grid->row_ptr == NULL && out_grid->col_idx != NULL) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "row_ptr: NULL with col_idx given: must be given too");
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "row_ptr = NULL with col_idx given: must be given too");
     }
     return ATTUNE_OK;
 }
@@ -54,7 +54,7 @@ attune_status attune_sparse_import_grid(const attune_block_grid *grid, attune_bl
 attune_status attune_sparse_check_room(const attune_block_grid *grid, int64_t count) {
     if (count > 0 && grid->col_idx == NULL) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                           "col_idx: NULL with row_ptr given: must have room for %" PRId64 " entries", count);
+                           "col_idx = NULL with row_ptr given: must have room for %" PRId64 " entries", count);
     }
     if (grid->capacity < count) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT, "capacity = %" PRId64 ": must be at least out_count, %" PRId64,
@@ -65,7 +65,7 @@ attune_status attune_sparse_check_room(const attune_block_grid *grid, int64_t co
 
 attune_status attune_sparse_refuse_count(const attune_block_grid *grid) {
     return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                       "block_rows = %" PRId64 ", block_keys = %" PRId64 ": the pattern has more than %" PRId32
+                       "block_rows = %" PRId64 ", block_keys = %" PRId64 ": must make a pattern of at most %" PRId32
                        " blocks",
                        grid->block_rows, grid->block_keys, INT32_MAX);
 }

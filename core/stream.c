@@ -14,7 +14,7 @@ attune_status attune_stream_resolve(attune_device *device, attune_stream *stream
         return attune_args_refuse_null("device");
     }
     if (stream != NULL && stream->device != device) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "stream: belongs to another device, %s: must be of %s",
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "stream is of another device, %s: must be of %s",
                            stream->device->info.selector, device->info.selector);
     }
     *out_handle = stream == NULL ? NULL : stream->handle;
@@ -105,7 +105,7 @@ attune_status attune_stream_synchronize(attune_device *device, attune_stream *st
     if (status != ATTUNE_OK) {
         return status;
     }
-    return capturing ? attune_fail(ATTUNE_INVALID_ARGUMENT, "stream: is being captured: must not be waited for")
+    return capturing ? attune_fail(ATTUNE_INVALID_ARGUMENT, "stream is being captured: must not be waited for")
                      : device->backend->stream_sync(device->handle, handle);
 }
 

@@ -41,35 +41,35 @@ int64_t attune_extents_multiply(int64_t a, int64_t b, int64_t c, int64_t d) {
 static attune_status check_fields(const char *argument, const attune_tensor *tensor) {
     if (tensor->dtype == ATTUNE_DTYPE_NONE) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                           "%s.dtype is NONE while other fields are set; an absent tensor is 0 in all of them",
+                           "%s.dtype = NONE while other fields are set: an absent tensor must be 0 in all of them",
                            argument);
     }
     if (attune_dtype_size_bytes(tensor->dtype) == 0) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s.dtype is %d; it is one of attune_dtype", argument,
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s.dtype = %d: must be one of attune_dtype", argument,
                            (int)tensor->dtype);
     }
     if ((uint32_t)tensor->memory > ATTUNE_MEMORY_SVM) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s.memory is %d; it is one of attune_memory", argument,
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s.memory = %d: must be one of attune_memory", argument,
                            (int)tensor->memory);
     }
     if (tensor->rank < 1 || tensor->rank > ATTUNE_RANK_MAX) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s.rank is %" PRId32 "; a rank is 1 to %d", argument, tensor->rank,
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s.rank = %" PRId32 ": must be 1 to %d", argument, tensor->rank,
                            ATTUNE_RANK_MAX);
     }
     if (tensor->reserved0 != 0) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s.reserved0 is %" PRId32 "; it is 0", argument,
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s.reserved0 = %" PRId32 ": must be 0", argument,
                            tensor->reserved0);
     }
     for (int k = 0; k < 2; k++) {
         if (tensor->reserved[k] != 0) {
-            return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s.reserved[%d] is %" PRIu64 "; it is 0", argument, k,
+            return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s.reserved[%d] = %" PRIu64 ": must be 0", argument, k,
                                tensor->reserved[k]);
         }
     }
     uint64_t size_bytes = attune_dtype_size_bytes(tensor->dtype);
     if (tensor->byte_offset % size_bytes != 0) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                           "%s.byte_offset is %" PRIu64 "; it is a multiple of the element's %" PRIu64 " bytes",
+                           "%s.byte_offset = %" PRIu64 ": must be a multiple of the element's %" PRIu64 " bytes",
                            argument, tensor->byte_offset, size_bytes);
     }
     return ATTUNE_OK;
@@ -80,18 +80,18 @@ static attune_status check_axis(const char *argument, const attune_tensor *tenso
     int64_t stride = tensor->stride[axis];
     if (axis >= tensor->rank && (extent != 0 || stride != 0)) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                           "%s.%s[%" PRId32 "] is %" PRId64 " with a rank of %" PRId32 "; unused entries are 0",
+                           "%s.%s[%" PRId32 "] = %" PRId64 " with a rank of %" PRId32 ": must be 0, as it is not used",
                            argument, extent != 0 ? "shape" : "stride", axis, extent != 0 ? extent : stride,
                            tensor->rank);
     }
     if (extent < 0 || stride < 0) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s.%s[%" PRId32 "] is %" PRId64 "; it is 0 or more", argument,
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s.%s[%" PRId32 "] = %" PRId64 ": must be 0 or more", argument,
                            extent < 0 ? "shape" : "stride", axis, extent < 0 ? extent : stride);
     }
     if (written && stride == 0 && extent > 1) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                           "%s.stride[%" PRId32 "] is 0 where shape[%" PRId32 "] is %" PRId64
-                           "; an output has no stride of 0",
+                           "%s.stride[%" PRId32 "] = 0 where shape[%" PRId32 "] = %" PRId64
+                           ": must not be 0 in an output",
                            argument, axis, axis, extent);
     }
     return ATTUNE_OK;
@@ -126,13 +126,13 @@ attune_status attune_tensor_check(const char *argument, const attune_tensor *ten
     }
     const int64_t *shape = tensor->shape;
     if (attune_extents_multiply(shape[0], shape[1], shape[2], shape[3]) < 0) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s has shape %s; a tensor has at most 2^60 elements", argument,
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s has shape %s: must have at most 2^60 elements", argument,
                            attune_shape_format(tensor->rank, shape).text);
     }
     if (!end_fits(tensor)) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT,
                            "%s has shape %s, stride %s and byte_offset %" PRIu64
-                           "; a tensor ends at most 2^60 bytes from its data",
+                           ": must end at most 2^60 bytes from its data",
                            argument, attune_shape_format(tensor->rank, shape).text,
                            attune_shape_format(tensor->rank, tensor->stride).text, tensor->byte_offset);
     }
@@ -161,9 +161,9 @@ attune_status attune_tensor_check_dtype(const char *argument, attune_dtype dtype
     char names[80];
     format_dtypes(allowed, names, sizeof names);
     if (given_argument == NULL) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s.dtype is %s; it is %s", argument, attune_dtype_name(dtype),
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s.dtype = %s: must be %s", argument, attune_dtype_name(dtype),
                            names);
     }
-    return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s.dtype is %s; where %s is %s, it is %s", argument,
+    return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s.dtype = %s: where %s is %s, must be %s", argument,
                        attune_dtype_name(dtype), given_argument, attune_dtype_name(given), names);
 }

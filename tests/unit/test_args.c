@@ -47,7 +47,7 @@ static void larger_needs_zeros_behind(void **state) {
     args.unknown = INT64_C(1) << 40;
     struct known untouched = {0, 9, 9};
     assert_int_equal(attune_args_import("known", &args, sizeof untouched, &untouched), ATTUNE_INVALID_ARGUMENT);
-    assert_contains(attune_last_error(), "known: byte 29 of 32 is set");
+    assert_contains(attune_last_error(), "known has byte 29 of 32 set");
     assert_int_equal(untouched.first, 9);
 }
 
@@ -58,7 +58,7 @@ static void absurd_sizes_are_refused(void **state) {
         struct known args = {sizes[index], 1, 2};
         struct known out = {0, 9, 9};
         assert_int_equal(attune_args_import("known", &args, sizeof out, &out), ATTUNE_INVALID_ARGUMENT);
-        assert_contains(attune_last_error(), "known: struct_size = ");
+        assert_contains(attune_last_error(), "known.struct_size = ");
         assert_int_equal(attune_args_export("known", &out, sizeof out, sizeof out, &args), ATTUNE_INVALID_ARGUMENT);
         assert_int_equal(args.first, 1);
     }

@@ -195,20 +195,20 @@ static void change_kernel(attune_forward_args *args) {
 
 static void test_a_run_may_change_nothing_else(void **state) {
     static const struct change changes[] = {
-        {change_length, "q: its shape, on four axes, is (2, 17, 4, 8): the plan was made for (2, 16, 4, 8)"},
-        {change_batch, "q: its shape"},
-        {change_stride, "v: its stride, on four axes, is (640, 40, 8, 1): the plan was made for (512, 32, 8, 1)"},
-        {change_dtype, "q: its dtype is f16: the plan was made for f32"},
-        {change_memory, "k: its memory"},
-        {change_presence, "lse: its dtype is f32: the plan was made for none"},
-        {change_causal, "window.right = 0: the plan was made for -1"},
+        {change_length, "q has shape, on four axes, (2, 17, 4, 8): must be (2, 16, 4, 8), as the plan was made"},
+        {change_batch, "q has shape"},
+        {change_stride, "v has stride, on four axes, (640, 40, 8, 1): must be (512, 32, 8, 1), as the plan was made"},
+        {change_dtype, "q.dtype = f16: must be f32, as the plan was made"},
+        {change_memory, "k.memory = "},
+        {change_presence, "lse.dtype = f32: must be none, as the plan was made"},
+        {change_causal, "window.right = 0: must be -1, as the plan was made"},
         {change_window, "window.left = 3"},
         {change_align, "diagonal = 2"},
-        {change_softcap, "softcap = 2: the plan was made for 0"},
+        {change_softcap, "softcap = 2: must be 0, as the plan was made"},
         {change_dropout, "dropout_rate = 0.25"},
         {change_origin, "row_origin = 6"},
-        {change_deterministic, "deterministic = 1: the plan was made for 0"},
-        {change_splits, "splits = 3: the plan was made for 0"},
+        {change_deterministic, "deterministic = 1: must be 0, as the plan was made"},
+        {change_splits, "splits = 3: must be 0, as the plan was made"},
         {change_tile, "tile_rows = 16"},
         {change_kernel, "kernel = \"fake_forward\""},
     };
@@ -251,7 +251,8 @@ static void test_pointers_are_aligned_as_planned(void **state) {
     args.v.data = memory + (1 << 14);
     attune_plan *unaligned = make_plan(&args);
     assert_int_equal(fake.last_problem.alignment_bytes, 4);
-    assert_fails(run(aligned, &args), ATTUNE_INVALID_ARGUMENT, "aligned to 4 bytes: the plan was made for 16");
+    assert_fails(run(aligned, &args), ATTUNE_INVALID_ARGUMENT,
+                 "aligned to 4 bytes: must be to 16, as the plan was made");
     assert_int_equal(run(unaligned, &args), ATTUNE_OK);
     args = usual_args(); /* better than planned */
     assert_int_equal(run(unaligned, &args), ATTUNE_OK);
@@ -264,7 +265,7 @@ static void test_o_that_is_q(void **state) {
     attune_forward_args args = usual_args();
     attune_plan *plan = make_plan(&args);
     args.o.data = args.q.data;
-    assert_fails(run(plan, &args), ATTUNE_INVALID_ARGUMENT, "o: is q");
+    assert_fails(run(plan, &args), ATTUNE_INVALID_ARGUMENT, "o is q");
     attune_plan_close(plan);
     fake.rows[0].features |= ATTUNE_FEATURE_O_IS_Q;
     args = usual_args();

@@ -12,13 +12,14 @@ static void test_workspace_of_a_run(void **state) {
     const attune_forward_args args = usual_args();
     fake.own_bytes = 768;
     attune_plan *plan = make_plan(&args);
-    assert_fails(attune_plan_run(plan, NULL, &args, NULL, 0, 768), ATTUNE_INVALID_ARGUMENT, "needs 768 bytes");
+    assert_fails(attune_plan_run(plan, NULL, &args, NULL, 0, 768), ATTUNE_INVALID_ARGUMENT,
+                 "must have the plan's 768 bytes");
     assert_fails(attune_plan_run(plan, NULL, &args, scratch, 0, 767), ATTUNE_INVALID_ARGUMENT,
-                 "workspace_bytes = 767: the plan needs 768");
+                 "workspace_bytes = 767: must be the plan's 768 or more");
     assert_fails(attune_plan_run(plan, NULL, &args, scratch, 128, 768), ATTUNE_INVALID_ARGUMENT,
-                 "not aligned to 256 bytes");
+                 "aligned to 256 bytes");
     assert_fails(attune_plan_run(plan, NULL, &args, scratch + 16, 0, 768), ATTUNE_INVALID_ARGUMENT,
-                 "not aligned to 256 bytes");
+                 "aligned to 256 bytes");
     assert_fails(attune_plan_run(plan, NULL, &args, memory, 512, 768), ATTUNE_INVALID_ARGUMENT, "shares bytes with q");
     assert_fails(attune_plan_run(plan, NULL, &args, args.o.data, 0, 768), ATTUNE_INVALID_ARGUMENT,
                  "shares bytes with o");
@@ -46,9 +47,10 @@ static void test_workspace_past_the_end_of_its_memory(void **state) {
     fake.backend.memory_range = short_range;
     attune_plan *plan = make_plan(&args);
     assert_int_equal(attune_plan_run(plan, NULL, &args, scratch, 512, 512), ATTUNE_OK);
-    assert_fails(attune_plan_run(plan, NULL, &args, scratch, 768, 512), ATTUNE_INVALID_ARGUMENT, "past the end");
+    assert_fails(attune_plan_run(plan, NULL, &args, scratch, 768, 512), ATTUNE_INVALID_ARGUMENT,
+                 "must end within its memory");
     assert_fails(attune_plan_run(plan, NULL, &args, scratch, UINT64_MAX - 255, 512), ATTUNE_INVALID_ARGUMENT,
-                 "past the end");
+                 "must end within its memory");
     attune_plan_close(plan);
 }
 

@@ -225,7 +225,7 @@ static void test_lists_are_checked(void **state) {
     grid.col_idx = blocks;
     assert_refused(describe(&grid), "col_idx[2] = 1: must be more than the one before it, 1");
     blocks[2] = 2;
-    assert_refused(describe(&grid), "col_idx[2] = 2: there are 2 blocks");
+    assert_refused(describe(&grid), "col_idx[2] = 2: must be one of 2 blocks");
     blocks[2] = -1;
     assert_refused(describe(&grid), "col_idx[2] = -1");
     offsets[2] = 4;
