@@ -41,7 +41,7 @@ attune_status attune_cpu_family_choose(int32_t *out_family) {
         char known[ATTUNE_REASON_MAX];
         list_families(known, sizeof known);
         return attune_cpu_host->fail(ATTUNE_INVALID_ARGUMENT,
-                                     "ATTUNE_CPU_ISA is '%s'; the kernels of this build are: %s", name, known);
+                                     "ATTUNE_CPU_ISA=\"%s\": must be one of this build's kernels: %s", name, known);
     }
     *out_family = family;
     return ATTUNE_OK;

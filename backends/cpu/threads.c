@@ -160,7 +160,7 @@ attune_status attune_cpu_threads_choose(const attune_host_services *host, int32_
     errno = 0;
     const long threads = strtol(text, &end, 10);
     if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || threads < 1 || threads > ATTUNE_CPU_THREADS_MAX) {
-        return host->fail(ATTUNE_INVALID_ARGUMENT, "ATTUNE_NUM_THREADS is '%s'; it must be a number from 1 to %d", text,
+        return host->fail(ATTUNE_INVALID_ARGUMENT, "ATTUNE_NUM_THREADS=\"%s\": must be a number from 1 to %d", text,
                           ATTUNE_CPU_THREADS_MAX);
     }
     *out_threads = (int32_t)threads;
