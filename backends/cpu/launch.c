@@ -5,18 +5,19 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "backends/cpu/cpu.h"
 
 /* ---- Families ----
  *
  * A row's family is its name up to the first '_': the folder of its kernel. ATTUNE_CPU_ISA names the highest that may
- * be used; this is the order. */
+ * be used, in any case of letters; this is the order. */
 static const char *const families[] = {"reference", "generic"};
 #define FAMILIES ((int32_t)(sizeof families / sizeof *families))
 
 static bool is_family(const char *family, const char *name, size_t length) {
-    return strlen(family) == length && memcmp(family, name, length) == 0;
+    return strlen(family) == length && strncasecmp(family, name, length) == 0;
 }
 
 static int32_t family_of(const char *name, size_t length) {

@@ -86,7 +86,7 @@ static void test_rows(void **state) {
     int32_t count = 0;
     char reason[ATTUNE_REASON_MAX] = "";
     void *opened = NULL;
-    reference_case_config("ATTUNE_CPU_ISA", "reference");
+    reference_case_config("ATTUNE_CPU_ISA", "Reference"); /* core takes it in any case of letters */
     assert_int_equal(cpu->device_open(0, &opened), ATTUNE_OK);
     reference_case_config("", "");
     const attune_kernel_row *rows = cpu->kernels(&count);
