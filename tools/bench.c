@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "backend.h"
 #include "bench_plot.h"
@@ -161,11 +162,20 @@ static enum tool_exit judge(const struct bench *bench) {
     return has_run ? TOOL_OK : bench->points[0].status;
 }
 
-static enum tool_exit report(struct bench *bench) {
+static enum tool_exit stage_both(struct bench *bench) {
     const struct options *options = &bench->options;
     enum tool_exit status = stage(bench, "--csv", options->csv, bench_write_csv, &bench->csv);
     if (!status)
         status = stage(bench, "--plot", options->plot, bench_write_plot, &bench->plot);
+    if (!status && options->csv && options->plot && strcmp(bench->csv.target, bench->plot.target) == 0)
+        status = tool_fail(TOOL_BAD_INPUT, "--csv %s and --plot %s are one file: each output needs a file of its own",
+                           options->csv, options->plot);
+    return status;
+}
+
+static enum tool_exit report(struct bench *bench) {
+    const struct options *options = &bench->options;
+    enum tool_exit status = stage_both(bench);
     if (!status && options->json)
         status = bench_print_json(bench->points, bench->count);
     else if (!status)
@@ -173,10 +183,12 @@ static enum tool_exit report(struct bench *bench) {
     if (!status)
         status = tool_flush();
     if (!status)
+        status = judge(bench);
+    if (!status)
         status = commit("--csv", options->csv, &bench->csv);
     if (!status)
         status = commit("--plot", options->plot, &bench->plot);
-    return status ? status : judge(bench);
+    return status;
 }
 
 int attune_tool_bench(int argc, char **argv) {

@@ -209,10 +209,13 @@ def test_kernels_are_compared():
 
 def test_where_nothing_runs():
     assert "unavailable" in bench(4, "--shape", "1,8,8,2,1,8", "--backend", "nobody").stdout
-    assert "unsupported" in bench(3, "--shape", "1,80,8,2,1,800", "--backend", BACKEND).stdout
+    words = ["--shape", "1,80,8,2,1,800", "--backend", BACKEND, "--csv", "b.csv", "--plot", "b.svg"]
+    assert "unsupported" in bench(3, *words).stdout
     bench(2, "--shape", "1,8,8,3,2,8", "--backend", BACKEND)
     assert bench(2, "--shape", "1,9,8,2,2,8", "--op", "append", "--backend", BACKEND).stderr.count("\n") == 1
     bench(2, "--shape", "1,8,8,2,2,8", "--backend", BACKEND, "--csv", "no/such/folder.csv")
+    words = ["--shape", "1,8,8,2,2,8", "--backend", BACKEND]
+    assert "one file" in bench(2, *words, "--csv", "b.csv", "--plot", "./b.csv").stderr
     assert os.listdir() == []
 
 
