@@ -124,7 +124,12 @@ static void add_scores(struct conform_list *list, struct conform_options options
     add_sink_too(list, "score_minus_infinite", options);
     options.inject = CONFORM_INJECT_BIAS_LOW;
     if (options.op == ATTUNE_OP_FORWARD) { /* lse holds no more of such scores in f32 than their size */
+        struct conform_options split = options;
         add_sink_too(list, "score_low", options);
+        split.splits = 3; /* nor may what splits leave of a row hold it in an lse alone */
+        split.tile_rows = split.tile_keys = 16;
+        split.keys = 100;
+        add_sink_too(list, "score_low", split);
     }
     options.bias = (struct conform_broadcast){0};
     options.inject = CONFORM_INJECT_NONE;

@@ -5,21 +5,20 @@
 
 #include "backends/cpu/generic/load.h"
 #include "backends/cpu/reference/operand.h"
-#include "core/portable/softmax.h"
+#include "backends/cpu/reference/scratch.h"
 #include "core/portable/work.h"
 
 /* ---- Weights ---- */
 
-void attune_generic_weigh_parts(const float *lse, int64_t parts, struct generic_weights *out_weights) {
+void attune_generic_weigh_parts(const attune_softmax *state, int64_t parts, struct generic_weights *out_weights) {
     attune_softmax whole = attune_softmax_empty();
     for (int64_t n = 0; n < parts; n++) {
-        whole.max = attune_fmaxf(whole.max, lse[n]);
+        whole.max = attune_fmaxf(whole.max, state[n].max);
     }
     for (int64_t n = 0; n < parts; n++) {
-        const attune_softmax part = attune_softmax_from_logit(lse[n]);
-        const float weight = attune_softmax_weight(part.max, attune_softmax_base(whole.max));
-        out_weights->weight[n] = part.sum == 0.0f ? 0.0f : weight;
-        whole.sum += part.sum * weight;
+        const float weight = attune_softmax_weight(state[n].max, attune_softmax_base(whole.max));
+        out_weights->weight[n] = state[n].sum == 0.0f ? 0.0f : weight;
+        whole.sum += state[n].sum * weight;
     }
     const attune_softmax_result result = attune_softmax_finish(whole);
     out_weights->inverse = result.inverse;
@@ -28,11 +27,24 @@ void attune_generic_weigh_parts(const float *lse, int64_t parts, struct generic_
 
 /* ---- Splits ---- */
 
+uint64_t attune_generic_parts_bytes(const attune_problem *problem, const attune_schedule *schedule) {
+    struct reference_scratch scratch = {.base = NULL};
+    if (schedule->splits > 1) {
+        (void)attune_reference_take(&scratch, schedule->splits * problem->batch, problem->heads_q * problem->rows,
+                                    sizeof(float));
+    }
+    return scratch.used_bytes;
+}
+
 struct generic_part attune_generic_part(const struct attune_cpu_run *run, int64_t split, int64_t batch, int64_t head,
                                         int64_t row) {
     const attune_problem *problem = run->problem;
     const int64_t at = attune_partial_row(problem->batch, problem->heads_q, problem->rows, split, batch, head, row);
-    return (struct generic_part){run->partial_o + at * problem->head_dim_v, run->partial_lse + at};
+    return (struct generic_part){
+        run->partial_o + at * problem->head_dim_v,
+        run->partial_lse + at,
+        (float *)(void *)run->workspace + at,
+    };
 }
 
 static void combine_row(const struct attune_cpu_run *run, const struct reference_sequence *sequence, int64_t head,
@@ -40,12 +52,13 @@ static void combine_row(const struct attune_cpu_run *run, const struct reference
     const struct reference_vectors o = attune_reference_vectors(run, sequence, ATTUNE_OPERAND_O, head);
     const int64_t splits = run->schedule->splits;
     struct generic_weights weights;
-    float lse[ATTUNE_MERGE_PARTS_MAX] = {0};
+    attune_softmax state[ATTUNE_MERGE_PARTS_MAX] = {{0}};
     float sum[ATTUNE_GENERIC_LENGTH_MAX];
     for (int64_t n = 0; n < splits; n++) {
-        lse[n] = *attune_generic_part(run, n, sequence->batch, head, row).lse;
+        const struct generic_part part = attune_generic_part(run, n, sequence->batch, head, row);
+        state[n] = (attune_softmax){*part.max, *part.sum};
     }
-    attune_generic_weigh_parts(lse, splits, &weights);
+    attune_generic_weigh_parts(state, splits, &weights);
     attune_generic_parts_begin(o.length, sum);
     for (int64_t n = 0; n < splits; n++) {
         const float *part = attune_generic_part(run, n, sequence->batch, head, row).o;

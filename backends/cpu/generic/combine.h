@@ -8,15 +8,17 @@
 
 #include "attune/attention.h"
 #include "backends/cpu/kernel.h"
+#include "core/portable/softmax.h"
 
 /* By what a row's parts are multiplied. */
 struct generic_weights {
-    float weight[ATTUNE_MERGE_PARTS_MAX]; /* exp(lse_n - max); 0 for an empty part, whose o may hold anything */
-    float inverse;                        /* of the sum of weights; 0 if all parts are empty */
+    float weight[ATTUNE_MERGE_PARTS_MAX]; /* exp(max_n - max); 0 for an empty part, whose o may hold anything */
+    float inverse;                        /* of the sum of all; 0 if all parts are empty */
     float lse;
 };
 
-void attune_generic_weigh_parts(const float *lse, int64_t parts, struct generic_weights *out_weights);
+/* state: of each part, whose o is not divided by its sum. */
+void attune_generic_weigh_parts(const attune_softmax *state, int64_t parts, struct generic_weights *out_weights);
 
 /* The weighted sum of a row's parts. It begins at -0, which leaves every first term as it is: with one part that is not
  * empty, the result is that part's, bit for bit. */
@@ -38,11 +40,15 @@ static inline void attune_generic_parts_finish(const struct generic_weights *wei
     }
 }
 
-/* Where a split leaves its state of a row. */
+/* Where a split leaves its state of a row: not o / sum and an lse, in which a large maximum would swallow the sum. */
 struct generic_part {
     float *o;
-    float *lse;
+    float *max; /* in partial_lse */
+    float *sum; /* at the beginning of the workspace */
 };
+
+/* Of the sums of all splits. */
+uint64_t attune_generic_parts_bytes(const attune_problem *problem, const attune_schedule *schedule);
 
 struct generic_part attune_generic_part(const struct attune_cpu_run *run, int64_t split, int64_t batch, int64_t head,
                                         int64_t row);

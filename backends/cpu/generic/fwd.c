@@ -45,15 +45,15 @@ static uint64_t forward_workspace_bytes(const attune_problem *problem, const att
                                         int32_t threads) {
     uint64_t thread_bytes = 0;
     (void)scratch_cut(problem, schedule, threads, NULL, &thread_bytes);
-    return attune_reference_scratch_bytes(0, thread_bytes, threads);
+    return attune_reference_scratch_bytes(attune_generic_parts_bytes(problem, schedule), thread_bytes, threads);
 }
 
 static struct generic_forward scratch_of(const struct attune_cpu_run *run, int32_t thread) {
     uint64_t thread_bytes = 0;
     const int32_t threads = run->team->threads;
     (void)scratch_cut(run->problem, run->schedule, threads, NULL, &thread_bytes);
-    return scratch_cut(run->problem, run->schedule, threads, run->workspace + (uint64_t)thread * thread_bytes,
-                       &thread_bytes);
+    char *base = run->workspace + attune_generic_parts_bytes(run->problem, run->schedule);
+    return scratch_cut(run->problem, run->schedule, threads, base + (uint64_t)thread * thread_bytes, &thread_bytes);
 }
 
 /* ---- A tile of rows before its keys ---- */
@@ -121,17 +121,15 @@ static void forward_strip(const struct generic_tile *tile, int64_t s, attune_int
 
 /* ---- Epilogue ---- */
 
-/* The inverse of each row's sum, and its lse into out_lse or, if that is NULL, where the caller wants it. */
+/* The inverse of each row's sum, and its lse where the caller wants it. */
 static void finish_strip(const struct generic_tile *tile, const struct generic_strip *strip,
-                         const struct generic_softmax *state, float *out_inverse, float *out_lse) {
+                         const struct generic_softmax *state, float *out_inverse) {
     const bool has_lse = attune_reference_has(tile->run, ATTUNE_OPERAND_LSE);
     for (int64_t lane = 0; lane < strip->lanes; lane++) {
         const attune_softmax_result result =
             attune_softmax_finish((attune_softmax){state->max[lane], state->sum[lane]});
         out_inverse[lane] = result.inverse;
-        if (out_lse != NULL) {
-            out_lse[lane] = result.lse;
-        } else if (has_lse) {
+        if (has_lse) {
             *(float *)attune_generic_lane_address(tile, strip, lane, ATTUNE_OPERAND_LSE) = result.lse;
         }
     }
@@ -139,7 +137,7 @@ static void finish_strip(const struct generic_tile *tile, const struct generic_s
 
 static void store_whole(const struct generic_tile *tile, const struct generic_forward *scratch) {
     for (int64_t s = 0; s < tile->strips; s++) {
-        finish_strip(tile, &tile->strip[s], &scratch->state[s], scratch->inverse + s * LANES, NULL);
+        finish_strip(tile, &tile->strip[s], &scratch->state[s], scratch->inverse + s * LANES);
     }
     attune_generic_store_probs(tile, scratch);
     attune_generic_tile_store(tile, ATTUNE_OPERAND_O, scratch->o, scratch->inverse);
@@ -149,16 +147,14 @@ static void store_part(const struct generic_tile *tile, int64_t split, const str
     const int64_t length = tile->run->problem->head_dim_v;
     for (int64_t s = 0; s < tile->strips; s++) {
         const struct generic_strip *strip = &tile->strip[s];
-        float *inverse = scratch->inverse + s * LANES;
-        float lse[LANES];
-        finish_strip(tile, strip, &scratch->state[s], inverse, lse);
         for (int64_t lane = 0; lane < strip->lanes; lane++) {
             const struct generic_part part =
                 attune_generic_part(tile->run, split, tile->first.sequence.batch, strip->head[lane], strip->row[lane]);
             const float *o = attune_generic_panel(scratch->o, s, length) + lane;
-            *part.lse = lse[lane];
+            *part.max = scratch->state[s].max[lane];
+            *part.sum = scratch->state[s].sum[lane];
             for (int64_t d = 0; d < length; d++) {
-                part.o[d] = o[d * LANES] * inverse[lane];
+                part.o[d] = o[d * LANES];
             }
         }
     }

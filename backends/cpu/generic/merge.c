@@ -14,13 +14,15 @@ static void merge_row(const struct attune_cpu_run *run, int64_t b, int64_t s, in
     const attune_layout *part_lse = &run->problem->operand[ATTUNE_OPERAND_PART_LSE];
     const int64_t parts = run->problem->parts;
     struct generic_weights weights;
-    float lse[ATTUNE_MERGE_PARTS_MAX] = {0};
+    attune_softmax state[ATTUNE_MERGE_PARTS_MAX] = {{0}};
     float part[ATTUNE_GENERIC_LENGTH_MAX];
     float sum[ATTUNE_GENERIC_LENGTH_MAX];
     for (int64_t n = 0; n < parts; n++) {
-        lse[n] = *(const float *)(void *)attune_reference_element(part_lse, run->bindings->part_lse[n], b, h, s);
+        const float *lse =
+            (const float *)(void *)attune_reference_element(part_lse, run->bindings->part_lse[n], b, h, s);
+        state[n] = attune_softmax_from_logit(*lse);
     }
-    attune_generic_weigh_parts(lse, parts, &weights);
+    attune_generic_weigh_parts(state, parts, &weights);
     attune_generic_parts_begin(o->shape[3], sum);
     for (int64_t n = 0; n < parts; n++) {
         if (weights.weight[n] != 0.0f) {
