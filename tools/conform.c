@@ -16,7 +16,8 @@
 
 static const char usage[] = "attune conform - holds a backend to the definition of attention, case by case\n"
                             "\n"
-                            "Usage: attune conform [--backend B] [--case GLOB] [--seed N] [--list] [--json]\n"
+                            "Usage: attune conform [--backend B] [--case GLOB] [--seed N]\n"
+                            "                      [--tile BRxBC] [--splits N] [--list] [--json]\n"
                             "\n"
                             "Runs every case on the device and on the CPU's reference kernel in f64, and judges\n"
                             "each element by the error bounds of the definition, and every other byte by\n"
@@ -30,6 +31,8 @@ struct conform_flags {
     const char *glob;
     uint64_t seed;
     bool has_seed;
+    struct tile_sides tile;
+    int64_t splits;
     bool list;
     bool json;
     bool verbose;
@@ -48,6 +51,10 @@ static const struct flag flags[] = {
     {"--case", "GLOB", flag_set_text, FIELD(glob), 0, 0, 1, "Flags",
      "only cases whose whole name matches, as 'B005/*'"},
     {"--seed", "N", set_seed, 0, 0, 0, 1, "Flags", "what inputs and random cases are drawn from; default the time"},
+    {"--tile", "BRxBC", flag_set_tile, FIELD(tile), 0, 0, 1, "Flags",
+     "ask for this tile in every case that leaves it open"},
+    {"--splits", "N", flag_set_integer, FIELD(splits), 1, 1000, 1, "Flags",
+     "ask for so many parts of the keys in every case that leaves it open"},
     {"--list", NULL, flag_set_switch, FIELD(list), 0, 0, 1, "Flags", "print the names of the cases, and run none"},
     {"--json", NULL, flag_set_switch, FIELD(json), 0, 0, 1, "Flags", "print JSON; failures go to stderr as they come"},
     {"--verbose", NULL, flag_set_switch, FIELD(verbose), 0, 0, 1, "Flags",
@@ -91,6 +98,11 @@ static enum tool_exit run(struct conform_suite *suite, const struct conform_flag
     if (!options->json)
         printf("%s (%s), seed %" PRIu64 "\n", info.selector, info.name, suite->seed);
     struct view view = {options, suite, info.selector};
+    suite->subject.forced = (struct conform_forced){
+        .splits = (int32_t)options->splits,
+        .tile_rows = (int32_t)options->tile.rows,
+        .tile_keys = (int32_t)options->tile.keys,
+    };
     struct conform_observer observer = {show_progress, show_result, &view};
     progress_start();
     progress_stage("conform");

@@ -13,8 +13,14 @@ static const char *const status_names[] = {"passed", "failed", "skipped"};
 void conform_print_failure(FILE *stream, const struct conform_suite *suite, const char *selector,
                            const struct conform_result *result) {
     fprintf(stream, "FAILED %s\n    %s\n", result->name, result->outcome.reason);
-    fprintf(stream, "    attune conform --backend %s --seed %" PRIu64 " --case '%s'\n", selector, suite->seed,
+    fprintf(stream, "    attune conform --backend %s --seed %" PRIu64 " --case '%s'", selector, suite->seed,
             result->name);
+    const struct conform_forced *forced = &suite->subject.forced;
+    if (forced->tile_rows > 0)
+        fprintf(stream, " --tile %" PRId32 "x%" PRId32, forced->tile_rows, forced->tile_keys);
+    if (forced->splits > 0)
+        fprintf(stream, " --splits %" PRId32, forced->splits);
+    fprintf(stream, "\n");
 }
 
 /* ---- The names ---- */

@@ -134,14 +134,6 @@ static enum tool_exit set_rate(const struct flag *flag, const char *text, void *
     return TOOL_OK;
 }
 
-static enum tool_exit set_tile(const struct flag *flag, const char *text, void *out_field) {
-    int64_t sides[2];
-    if (!integers_read(text, 'x', 2, sides) || sides[0] < 16 || sides[0] > 128 || sides[1] < 16 || sides[1] > 128)
-        return flag_refuse(flag, text, "a tile is BRxBC, each from 16 to 128");
-    *(struct option_tile *)out_field = (struct option_tile){sides[0], sides[1]};
-    return TOOL_OK;
-}
-
 /* ROWPTR,COLIDX,BQ,BK: a file's name cannot hold a comma here. */
 static enum tool_exit set_block_sparse(const struct flag *flag, const char *text, void *out_field) {
     struct option_block_sparse *field = out_field;
@@ -299,7 +291,7 @@ static const struct flag rows[] = {
     ROW("--backend", BACKEND_ARGUMENT, flag_set_text, backend, SHARED, BACKEND_HELP),
     INTEGER_ROW("--splits", flag_set_integer, splits, 0, INT32_MAX, SHARED,
                 "process the keys in N parts; 0: automatic. A request"),
-    ROW("--tile", "BRxBC", set_tile, tile, SHARED & ~COMMAND_TUNE,
+    ROW("--tile", "BRxBC", flag_set_tile, tile, SHARED & ~COMMAND_TUNE,
         "rows and keys of a tile, each from 16 to 128. A request"),
     ROW("--kernel", "ROW", flag_set_text, kernel, SHARED,
         "this kernel row and no other; 'attune devices --verbose' lists them"),

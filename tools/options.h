@@ -59,11 +59,6 @@ struct option_align {
     attune_align value;
 };
 
-struct option_tile {
-    int64_t rows; /* 0: automatic */
-    int64_t keys;
-};
-
 struct option_block_sparse {
     char *row_ptr; /* NULL: not given. From malloc, as col_idx */
     char *col_idx;
@@ -123,7 +118,7 @@ struct options {
     bool rotary_interleaved;
 
     int64_t splits;
-    struct option_tile tile;
+    struct tile_sides tile;
     const char *kernel;
     bool deterministic;
     bool check;

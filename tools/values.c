@@ -108,3 +108,11 @@ enum tool_exit flag_set_number(const struct flag *flag, const char *text, void *
     field->given = true;
     return TOOL_OK;
 }
+
+enum tool_exit flag_set_tile(const struct flag *flag, const char *text, void *out_field) {
+    int64_t sides[2];
+    if (!integers_read(text, 'x', 2, sides) || sides[0] < 16 || sides[0] > 128 || sides[1] < 16 || sides[1] > 128)
+        return flag_refuse(flag, text, "a tile is BRxBC, each from 16 to 128");
+    *(struct tile_sides *)out_field = (struct tile_sides){sides[0], sides[1]};
+    return TOOL_OK;
+}

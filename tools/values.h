@@ -22,6 +22,11 @@ struct optional_integer {
     int64_t value;
 };
 
+struct tile_sides {
+    int64_t rows; /* 0: automatic */
+    int64_t keys;
+};
+
 /* Names flag, value and rule. */
 enum tool_exit flag_refuse(const struct flag *flag, const char *text, const char *rule);
 
@@ -39,6 +44,8 @@ enum tool_exit flag_set_u64(const struct flag *flag, const char *text, void *out
 enum tool_exit flag_set_u32(const struct flag *flag, const char *text, void *out_field);
 /* struct optional_number, finite */
 enum tool_exit flag_set_number(const struct flag *flag, const char *text, void *out_field);
+/* struct tile_sides */
+enum tool_exit flag_set_tile(const struct flag *flag, const char *text, void *out_field);
 
 /* A decimal integer from the start of text, an optional '-' and digits; *out_end is what follows. False if there is
  * none or it does not fit. */

@@ -117,6 +117,7 @@ static bool plan_without_data(struct conform_context *context, const struct conf
     for (int operand = 0; operand < CONFORM_OPERANDS; operand++) {
         conform_args_tensor(&args, (attune_operand)operand)->byte_offset = 0;
     }
+    conform_forced_apply(&context->subject->forced, &args);
     attune_status status = attune_plan_create(context->subject->device, problem->options.op, &args, out_plan);
     if (status == ATTUNE_UNSUPPORTED) {
         return conform_outcome_skip(context->outcome, "%s", attune_last_error());

@@ -23,6 +23,16 @@ bool conform_run_upload(struct conform_run *run, struct conform_outcome *outcome
     return true;
 }
 
+void conform_forced_apply(const struct conform_forced *forced, attune_attention_args *args) {
+    if (args->splits == 0) {
+        args->splits = forced->splits;
+    }
+    if (args->tile_rows == 0 && args->tile_keys == 0) {
+        args->tile_rows = forced->tile_rows;
+        args->tile_keys = forced->tile_keys;
+    }
+}
+
 bool conform_run_begin(struct conform_subject *subject, const struct conform_problem *problem,
                        struct conform_run *out_run, struct conform_outcome *outcome) {
     memset(out_run, 0, sizeof *out_run);
@@ -38,6 +48,7 @@ bool conform_run_begin(struct conform_subject *subject, const struct conform_pro
         out_run->after[n] = conform_alloc(problem->buffer[n].size_bytes, 1);
     }
     out_run->args = conform_problem_args(problem, out_run->data);
+    conform_forced_apply(&subject->forced, &out_run->args);
     return conform_run_upload(out_run, outcome);
 }
 

@@ -9,6 +9,13 @@
 #include "outcome.h"
 #include "problem.h"
 
+/* Asked for wherever a case leaves the choice to the planner; 0: left to it. */
+struct conform_forced {
+    int32_t splits;
+    int32_t tile_rows;
+    int32_t tile_keys;
+};
+
 struct conform_subject {
     attune_device *device;
     attune_stream *stream;
@@ -17,6 +24,7 @@ struct conform_subject {
     attune_kernel_info *kernels;
     int64_t *kernel_hits; /* times that each row ran */
     int32_t kernel_count;
+    struct conform_forced forced;
 };
 
 /* Opens the device that selector names (as attune_device_open) and the CPU. Close it in any case. */
@@ -34,6 +42,9 @@ void conform_subject_note_kernel(struct conform_subject *subject, const char *ke
 
 /* Waits for a stream, so that what it uses can be freed. That work there failed is known already. */
 void conform_subject_wait(struct conform_subject *subject, attune_stream *stream);
+
+/* Asks for what is forced. */
+void conform_forced_apply(const struct conform_forced *forced, attune_attention_args *args);
 
 /* A problem's buffers on the device. */
 struct conform_run {
