@@ -148,17 +148,19 @@ static void find_values(const struct unfused *unfused, const float *v, float *o)
 
 /* ---- Softmax ---- */
 
-/* Keys past the diagonal are passed over, and their weights set to 0: faster than adding a mask to them. */
+/* Of whole rows: like a product, a softmax does not know what a mask will hide. */
 static void softmax_strip(const struct unfused *unfused, int64_t strip) {
     float *score = score_of(unfused, strip, 0);
     const int64_t first = strip * LANES;
-    const int64_t end = unfused->causal ? first + LANES : unfused->length;
+    const int64_t end = unfused->length;
     struct generic_softmax state;
     float factor[LANES];
     for (int64_t lane = 0; lane < LANES; lane++) {
         state.max[lane] = -ATTUNE_INFINITY;
         state.sum[lane] = 0.0F;
-        for (int64_t j = first + lane + 1; j < end && unfused->causal; j++) {
+    }
+    for (int64_t j = first + 1; j < end && unfused->causal; j++) {
+        for (int64_t lane = 0; lane < LANES && first + lane < j; lane++) {
             score[j * LANES + lane] = -ATTUNE_INFINITY;
         }
     }
@@ -171,7 +173,6 @@ static void softmax_strip(const struct unfused *unfused, int64_t strip) {
             score[j * LANES + lane] *= factor[lane];
         }
     }
-    memset(score + end * LANES, 0, (size_t)((unfused->length - end) * LANES) * sizeof(float));
 }
 
 static void find_weights(const struct unfused *unfused) {
