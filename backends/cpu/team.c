@@ -81,11 +81,28 @@ static void run_alone(int64_t units, attune_cpu_body body, const void *context) 
     }
 }
 
-static void run_spread(int32_t threads, int64_t units, attune_cpu_body body, const void *context) {
+/* How long a thread that waits spins, in milliseconds: 200 by default in clang's runtime, and only there can it be set.
+ * gcc's runtime spins for some thousandths of a second, and less where threads are more than processors. */
+extern int kmp_get_blocktime(void) __attribute__((weak, visibility("default")));
+extern void kmp_set_blocktime(int milliseconds) __attribute__((weak, visibility("default")));
+
+static void run_region(int32_t threads, int64_t units, attune_cpu_body body, const void *context) {
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
     for (int64_t unit = 0; unit < units; unit++) {
         body(context, unit, omp_get_thread_num());
     }
+}
+
+/* The caller's own regions keep what they had. */
+static void run_spread(int32_t threads, int64_t units, attune_cpu_body body, const void *context) {
+    if (kmp_get_blocktime == NULL || kmp_set_blocktime == NULL) {
+        run_region(threads, units, body, context);
+        return;
+    }
+    const int before = kmp_get_blocktime();
+    kmp_set_blocktime(0);
+    run_region(threads, units, body, context);
+    kmp_set_blocktime(before);
 }
 
 void attune_cpu_team_run(const struct attune_cpu_team *team, int64_t units, double operations, attune_cpu_body body,

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "backends/cpu/team.h"
@@ -172,6 +173,30 @@ static void test_no_units(void **state) {
     attune_cpu_team_run(&team, 0, MUCH, count_unit, NULL);
 }
 
+static double seconds_of(clockid_t clock) {
+    struct timespec now;
+    assert_int_equal(clock_gettime(clock, &now), 0);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void sleep_in_first_unit(const void *context, int64_t unit, int32_t thread) {
+    (void)context, (void)thread;
+    if (unit == 0) {
+        (void)usleep(400000);
+    }
+}
+
+/* Threads that wait for the last unit, and for the next call, do it asleep: of 3 that wait for 0.7 s, as good as
+ * nothing is spent. */
+static void test_waiting_takes_no_time(void **state) {
+    (void)state;
+    const struct attune_cpu_team team = {.threads = 4, .host = &reference_case_host};
+    const double began = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+    attune_cpu_team_run(&team, 4, MUCH, sleep_in_first_unit, NULL);
+    (void)usleep(300000);
+    assert_true(seconds_of(CLOCK_PROCESS_CPUTIME_ID) - began < 0.05);
+}
+
 static void test_inside_of_a_parallel_region(void **state) {
     (void)state;
     const int before = omp_get_max_threads();
@@ -240,6 +265,7 @@ int main(void) {
         cmocka_unit_test(test_B131_affinity),
         cmocka_unit_test(test_every_unit_once),
         cmocka_unit_test(test_no_units),
+        cmocka_unit_test(test_waiting_takes_no_time),
         cmocka_unit_test(test_inside_of_a_parallel_region),
         cmocka_unit_test(test_from_several_threads),
         cmocka_unit_test(test_fork_after_a_parallel_region),
