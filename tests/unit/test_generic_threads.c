@@ -98,7 +98,7 @@ static struct expected expected;
 static int setup(void **state) {
     (void)state;
     expected = expect();
-    alarm(120); /* ends what hangs */
+    alarm(250); /* ends what hangs */
     return 0;
 }
 
