@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures attune's opencl backend beside attention that is not fused, and beside what the device can do.
 
-    opencl_bench.py --library build/libattune.so [--device N] [--lanes L] [--length N] [--tokens N] [--hidden N]
+    opencl_bench.py --library build/libattune.so [--device NAME] [--lanes L] [--length N] [--tokens N] [--hidden N]
 
 The kernels of opencl_peers.cl and attune work on the same memory in one queue. Batch x length is constant. FLOPs are
 4 B H N N D, half of it for causal, backward 2.5 times that. The unfused backward is given the weights that its forward
@@ -177,20 +177,18 @@ class Fused:
 
 
 class Memory:
-    """The tensors of a problem; both contenders write the same ones."""
+    """The tensors of a problem; both contenders write the same ones. drawn: as many numbers as are wanted."""
 
-    def __init__(self, driver, problem, seed):
+    def __init__(self, driver, problem, drawn):
         self.driver, self.problem = driver, problem
-        generator = numpy.random.default_rng(seed)
-        self.host, self.buffers = {}, {}
-        size = math.prod(problem.shape) * numpy.dtype(NUMPY[problem.dtype]).itemsize
-        for name in ("q", "k", "v", "dout"):
-            self.host[name] = generator.standard_normal(problem.shape, numpy.float32).astype(NUMPY[problem.dtype])
-        for name in ("q", "k", "v", "dout", "o", "dq", "dk", "dv"):
-            self.buffers[name] = driver.buffer(size)
+        self.dtype = numpy.dtype(NUMPY[problem.dtype])
+        self.host = {name: array.reshape(problem.shape) for name, array in drawn.items()}
+        size = math.prod(problem.shape) * self.dtype.itemsize
+        self.buffers = {name: driver.buffer(size) for name in ("q", "k", "v", "dout", "o", "dq", "dk", "dv")}
         self.buffers["lse"] = driver.buffer(4 * problem.batch * problem.heads * problem.length)
         for name, array in self.host.items():
             driver.write(self.buffers[name], array)
+        self.right = None
 
     def tensor(self, name):
         made = attune.Tensor(data=self.buffers[name].value)
@@ -203,9 +201,6 @@ class Memory:
             made.stride[axis] = math.prod(shape[axis + 1:])
         return made
 
-    def result(self, name):
-        return self.driver.read(self.buffers[name], self.problem.shape, NUMPY[self.problem.dtype]).astype(numpy.float64)
-
     def of(self, *names):
         return [self.buffers[name] for name in names]
 
@@ -213,29 +208,29 @@ class Memory:
         for buffer in self.buffers.values():
             self.driver.free(buffer)
 
+    # ---- Whether it is right: the last head of the last batch ----
 
-# ---- Whether it is right ----
+    def worst_error(self, names):
+        self.right = self.right or self._expected()
+        return max(numpy.linalg.norm(self._last_head(name) - self.right[name]) / numpy.linalg.norm(self.right[name])
+                   for name in names)
 
+    def _last_head(self, name):
+        shape = self.problem.shape[1:]
+        offset = (self.problem.batch - 1) * math.prod(shape) * self.dtype.itemsize
+        return self.driver.read(self.buffers[name], shape, self.dtype, offset)[:, -1].astype(numpy.float64)
 
-def expected(problem, host, batch, head):
-    """o, dq, dk and dv of one head in float64."""
-    q, k, v, dout = (host[name][batch, :, head].astype(numpy.float64) for name in ("q", "k", "v", "dout"))
-    score = q @ k.T * problem.scale
-    if problem.causal:
-        score[numpy.triu_indices(problem.length, 1)] = -numpy.inf
-    weight = numpy.exp(score - score.max(1, keepdims=True))
-    weight /= weight.sum(1, keepdims=True)
-    through = dout @ v.T
-    gradient = weight * (through - (weight * through).sum(1, keepdims=True)) * problem.scale
-    return {"o": weight @ v, "dq": gradient @ k, "dk": gradient.T @ q, "dv": weight.T @ dout}
-
-
-def worst_error(memory, names):
-    problem = memory.problem
-    batch, head = problem.batch - 1, problem.heads - 1
-    right = expected(problem, memory.host, batch, head)
-    return max(numpy.linalg.norm(memory.result(name)[batch, :, head] - right[name]) / numpy.linalg.norm(right[name])
-               for name in names)
+    def _expected(self):
+        """o, dq, dk and dv in float64."""
+        q, k, v, dout = (self.host[name][-1, :, -1].astype(numpy.float64) for name in ("q", "k", "v", "dout"))
+        score = q @ k.T * self.problem.scale
+        if self.problem.causal:
+            score = numpy.where(numpy.tri(self.problem.length, dtype=bool), score, -numpy.inf)
+        weight = numpy.exp(score - score.max(1, keepdims=True))
+        weight /= weight.sum(1, keepdims=True)
+        through = dout @ v.T
+        gradient = weight * (through - (weight * through).sum(1, keepdims=True)) * self.problem.scale
+        return {"o": weight @ v, "dq": gradient @ k, "dk": gradient.T @ q, "dv": weight.T @ dout}
 
 
 # ---- The table ----
@@ -257,7 +252,7 @@ def measure_pass(what, problem, memory, fused, unfused, options, peak):
     errors = []
     for run in (others, lambda: fused.run(backward)):
         run()
-        errors.append(worst_error(memory, names))
+        errors.append(memory.worst_error(names))
     wrong = "" if errors[1] <= LIMITS[problem.dtype] else " WRONG"
     theirs, ours = medians(memory.driver, [others, lambda: fused.run(backward)], options.seconds)
     rate, their_rate = (problem.flops(what) / seconds for seconds in (ours, theirs))
@@ -266,8 +261,8 @@ def measure_pass(what, problem, memory, fused, unfused, options, peak):
           f"| {errors[1]:.1e} (unfused {errors[0]:.1e}){wrong} |", flush=True)
 
 
-def measure(driver, device, problem, options, peak):
-    memory = Memory(driver, problem, options.seed)
+def measure(driver, device, problem, drawn, options, peak):
+    memory = Memory(driver, problem, drawn)
     unfused, fused = Unfused(driver, problem), Fused(device, problem, memory)
     for what in options.passes.split(","):
         measure_pass(what, problem, memory, fused, unfused, options, peak)
@@ -295,10 +290,17 @@ def long_product(driver, options, peak):
     driver.free(other)
 
 
+def draw(options):
+    """Normal inputs in f32, of all problems."""
+    generator = numpy.random.default_rng(options.seed)
+    return {name: generator.standard_normal(options.tokens * options.hidden, numpy.float32)
+            for name in ("q", "k", "v", "dout")}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--library", required=True)
-    parser.add_argument("--device", type=int, default=0)
+    parser.add_argument("--device", default="", help="the beginning of its name")
     parser.add_argument("--lanes", type=int, help="f32 lanes of a compute unit")
     parser.add_argument("--length", type=int, default=4096)
     parser.add_argument("--tokens", type=int, default=16384, help="batch x length")
@@ -321,12 +323,14 @@ def main():
     print(flush=True)
     long_product(driver, options, peak)
     print(HEADER, flush=True)
+    normal = draw(options)
     for dtype in options.dtypes.split(","):
+        drawn = {name: array.astype(NUMPY[dtype]) for name, array in normal.items()}
         for head_dim in map(int, options.head_dims.split(",")):
             for causal in (False, True):
                 problem = Problem(dtype, causal, options.tokens // options.length, options.length,
                                   options.hidden // head_dim, head_dim)
-                measure(driver, device, problem, options, peak)
+                measure(driver, device, problem, drawn, options, peak)
     device.close()
 
 

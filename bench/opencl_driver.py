@@ -20,18 +20,18 @@ class NativeDevice(ctypes.Structure):
 
 
 class Driver:
-    """One device and a queue in order."""
+    """One device and a queue in order: the first device whose name begins as given."""
 
-    def __init__(self, index=0):
+    def __init__(self, name=""):
         self.calls = ctypes.CDLL(os.environ.get("ATTUNE_OPENCL_LIBRARY") or "libOpenCL.so.1")
-        for name in ("clCreateContext", "clCreateCommandQueue", "clCreateBuffer", "clCreateProgramWithSource",
+        for call in ("clCreateContext", "clCreateCommandQueue", "clCreateBuffer", "clCreateProgramWithSource",
                      "clCreateKernel"):
-            getattr(self.calls, name).restype = ctypes.c_void_p
-        self.device = ctypes.c_void_p(self._devices()[index])
+            getattr(self.calls, call).restype = ctypes.c_void_p
+        self.device = self._find(name)
         self.context = self._create("clCreateContext", None, 1, ctypes.byref(self.device), None, None)
         self.queue = self._create("clCreateCommandQueue", self.context, self.device, ctypes.c_uint64(0))
         self.native = NativeDevice(self.context.value, self.device.value)
-        self.name = self._text(DEVICE_NAME)
+        self.name = self._text(self.device, DEVICE_NAME)
         self.compute_units = self._number(DEVICE_COMPUTE_UNITS)
         self.clock_hz = 1e6 * self._number(DEVICE_CLOCK)
 
@@ -60,9 +60,15 @@ class Driver:
                 devices += found[:count.value]
         return devices
 
-    def _text(self, fact):
+    def _find(self, name):
+        for device in map(ctypes.c_void_p, self._devices()):
+            if self._text(device, DEVICE_NAME).lower().startswith(name.lower()):
+                return device
+        raise SystemExit(f"no OpenCL device has a name that begins with {name!r}")
+
+    def _text(self, device, fact):
         text = ctypes.create_string_buffer(256)
-        self._call("clGetDeviceInfo", self.device, fact, ctypes.c_size_t(256), text, None)
+        self._call("clGetDeviceInfo", device, fact, ctypes.c_size_t(256), text, None)
         return text.value.decode().strip()
 
     def _number(self, fact):
@@ -83,9 +89,9 @@ class Driver:
         self._call("clEnqueueWriteBuffer", self.queue, buffer, BLOCKING, ctypes.c_size_t(0),
                    ctypes.c_size_t(array.nbytes), ctypes.c_void_p(array.ctypes.data), 0, None, None)
 
-    def read(self, buffer, shape, dtype):
+    def read(self, buffer, shape, dtype, offset_bytes=0):
         array = numpy.empty(shape, dtype)
-        self._call("clEnqueueReadBuffer", self.queue, buffer, BLOCKING, ctypes.c_size_t(0), ctypes.c_size_t(array.nbytes),
+        self._call("clEnqueueReadBuffer", self.queue, buffer, BLOCKING, ctypes.c_size_t(offset_bytes), ctypes.c_size_t(array.nbytes),
                    ctypes.c_void_p(array.ctypes.data), 0, None, None)
         return array
 
