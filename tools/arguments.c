@@ -292,14 +292,23 @@ static enum tool_exit create_qkv(struct tensors *tensors, attune_dtype dtype, in
     return status;
 }
 
+/* A packed tensor has the rows that its sequences own, and room for one of the maximal length. */
+static int64_t packed_extent(const struct packing *packing, int64_t max_seqlen, int64_t length) {
+    if (!packing->given)
+        return length;
+    return packing->total > max_seqlen ? packing->total : max_seqlen;
+}
+
 static enum tool_exit create_from_shape(const struct options *options, struct tensors *tensors,
                                         const struct packing *packing_q, const struct packing *packing_k,
                                         attune_attention_args *args) {
     const struct option_shape *shape = &options->shape;
     const attune_tensor *table = &args->block_table;
     attune_dtype dtype = options->dtype != ATTUNE_DTYPE_NONE ? options->dtype : ATTUNE_DTYPE_F32;
-    int64_t q[] = {shape->batch, packing_q->given ? packing_q->total : shape->rows, shape->heads_q, shape->head_dim};
-    int64_t k[] = {shape->batch, packing_k->given ? packing_k->total : shape->keys, shape->heads_kv, shape->head_dim};
+    int64_t rows = packed_extent(packing_q, args->max_seqlen_q, shape->rows);
+    int64_t keys = packed_extent(packing_k, args->max_seqlen_k, shape->keys);
+    int64_t q[] = {shape->batch, rows, shape->heads_q, shape->head_dim};
+    int64_t k[] = {shape->batch, keys, shape->heads_kv, shape->head_dim};
     if (table->rank == 2) { /* a page for each entry */
         k[0] = table->shape[0] * table->shape[1];
         k[1] = options->page_size;

@@ -276,8 +276,8 @@ static const struct flag rows[] = {
     FILE_ROW("--sin", FILE_SIN, SHARED, "as --cos"),
     SWITCH_ROW("--rotary-interleaved", rotary_interleaved, SHARED,
                "rotate the pairs (2 t, 2 t + 1); otherwise (t, t + rotary_dim / 2)"),
-    FILE_ROW("--k-out", FILE_K_OUT, COMMAND_RUN, "write the cache of keys after the append"),
-    FILE_ROW("--v-out", FILE_V_OUT, COMMAND_RUN, "write the cache of values after the append"),
+    FILE_ROW("--k-out", FILE_K_OUT, LISTED, "write the cache of keys after the append"),
+    FILE_ROW("--v-out", FILE_V_OUT, LISTED, "write the cache of values after the append"),
 #undef GROUP
 #define GROUP "A sweep: each of these with each other"
     ROW("--lengths", "N,N,...", set_lengths, lengths, COMMAND_BENCH,
@@ -299,6 +299,8 @@ static const struct flag rows[] = {
     SWITCH_ROW("--check", check, LISTED, "check lengths, offsets and tables on every run. The first run always does"),
     INTEGER_ROW("--repeat", flag_set_integer, repeat, 1, 1000000, COMMAND_RUN,
                 "run N times and report the fastest and the median"),
+    INTEGER_ROW("--repeat", flag_set_integer, repeat, 1, 1000000, COMMAND_PLAN,
+                "taken so that a line of 'attune run' serves here too; nothing is run"),
     INTEGER_ROW("--repeat", flag_set_integer, repeat, 1, 1000, TIMED,
                 "time N runs; default as many as take a second, from 3 to 1000"),
     SWITCH_ROW("--memory", memory, COMMAND_RUN,

@@ -439,6 +439,23 @@ def test_plan_reads_no_more_than_shapes_and_writes_nothing():
     before = folder()
     plan(0, "--shape", "2,5,7,4,2,8", "-o", "o.npy", "--lse", "lse.npy", "--probs", "p.npy")
     assert folder() == before
+    np.save("new.npy", np.zeros((2, 1, 2, 8), "f4"))
+    before = folder()
+    words = ["--knew", "new.npy", "--vnew", "new.npy", "--k-out", "k.npy", "--v-out", "v.npy", "--repeat", 3]
+    plan(0, "--shape", "2,5,7,4,2,8", *words)
+    assert folder() == before
+
+
+def test_plan_of_a_packed_batch_shorter_than_the_maximal_length():
+    np.save("cu.npy", np.array([0, 2, 5], "i4"))
+    words = ["--shape", "2,9,7,4,2,8", "--cu-seqlens-q", "cu.npy", "--cu-seqlens-k", "cu.npy"]
+    plan(0, *words)
+    plan(0, *words, "--max-seqlen-q", 8, "--max-seqlen-k", 6)
+
+
+def test_plan_takes_each_option_of_run():
+    taken = set(re.findall(r"^  (-o|--[a-z-]+)", expect(0, "plan", "--help").stdout, re.MULTILINE))
+    assert set(RUN_FLAGS) - taken == {"--q", "--k", "--v"}
 
 
 def test_plan_of_a_refused_problem():

@@ -270,14 +270,14 @@ static void test_plan(void **state) {
     assert_int_equal(parse(COMMAND_PLAN, "--shape 2,3,4,6,2,64,32 --op bwd --dq dq.npy"), TOOL_OK);
     assert_int_equal(options.shape.head_dim_v, 32);
     assert_int_equal(options.op, ATTUNE_OP_BACKWARD);
+    assert_int_equal(parse(COMMAND_PLAN, "--shape 2,3,4,6,2,64 --repeat 2"), TOOL_OK);
     static const char *const refused[] = {"",
                                           "--shape 2,3,4,6,2",
                                           "--shape 1,2,3,4,5,6,7,8",
                                           "--shape -1,3,4,6,2,64",
                                           "--shape 2,3,4,6,2,64 --q q.npy",
                                           "--shape 2,3,4,6,2,64 --op fwd --do do.npy",
-                                          "--shape 2,3,4,6,2,64 --op both",
-                                          "--shape 2,3,4,6,2,64 --repeat 2"};
+                                          "--shape 2,3,4,6,2,64 --op both"};
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; ++i)
         assert_int_equal(parse(COMMAND_PLAN, refused[i]), TOOL_BAD_INPUT);
 }
