@@ -48,9 +48,27 @@ struct opencl_tiling attune_opencl_tiling(const struct attune_opencl_device *dev
      ATTUNE_FEATURE_SEQUSED_K | ATTUNE_FEATURE_LEFTPAD_K | ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_BLOCK_SPARSE |        \
      ATTUNE_FEATURE_DESCALE | ATTUNE_FEATURE_PROBS)
 
-bool attune_opencl_is_general(const attune_problem *problem) {
+/* Kernels that are not general have 32 bits for a stride along rows or keys. */
+static bool has_wide_stride(const attune_problem *problem, attune_operand operand, int axis) {
+    const int64_t stride = problem->operand[operand].stride[axis];
+    return attune_problem_has(problem, operand) && (stride > INT_MAX || stride < -INT_MAX);
+}
+
+static bool any_wide_stride(const attune_problem *problem) {
+    static const attune_operand operands[] = {ATTUNE_OPERAND_Q,    ATTUNE_OPERAND_K,  ATTUNE_OPERAND_V,
+                                              ATTUNE_OPERAND_O,    ATTUNE_OPERAND_DQ, ATTUNE_OPERAND_DK,
+                                              ATTUNE_OPERAND_DOUT, ATTUNE_OPERAND_DV};
+    bool is_wide = has_wide_stride(problem, ATTUNE_OPERAND_LSE, 2);
+    for (size_t n = 0; n < sizeof operands / sizeof *operands; n++) {
+        is_wide = is_wide || has_wide_stride(problem, operands[n], 1);
+    }
+    return is_wide;
+}
+
+bool attune_opencl_is_general(const attune_problem *problem, int32_t pack) {
     const attune_dtype dout = problem->operand[ATTUNE_OPERAND_DOUT].dtype;
-    return (problem->features & GENERAL_FEATURES) != 0 || (dout != ATTUNE_DTYPE_NONE && dout != problem->dtype);
+    return (problem->features & GENERAL_FEATURES) != 0 || pack > 1 || any_wide_stride(problem) ||
+           (dout != ATTUNE_DTYPE_NONE && dout != problem->dtype);
 }
 
 /* Whether each vector of an operand can be loaded as one. */
@@ -69,10 +87,11 @@ static bool all_aligned(const attune_problem *problem, int32_t vector) {
            is_aligned(problem, ATTUNE_OPERAND_O, vector);
 }
 
-void attune_opencl_options(const attune_problem *problem, const struct opencl_tiling *tiling, char *out, size_t size) {
+void attune_opencl_options(struct attune_opencl_plan *plan, const struct opencl_tiling *tiling) {
+    const attune_problem *problem = &plan->problem;
     const bool is_cpu = attune_opencl_threads(tiling) == 1;
-    const bool is_general = attune_opencl_is_general(problem);
-    snprintf(out, size,
+    const bool is_general = attune_opencl_is_general(problem, plan->schedule.pack);
+    snprintf(plan->options, sizeof plan->options,
              "-DATTUNE_DTYPE=%d -DATTUNE_IS_CPU=%d -DATTUNE_ALIGNED=%d -DATTUNE_GENERAL=%d -DATTUNE_VECTOR=%d "
              "-DATTUNE_HELD=%d -DATTUNE_WALKED=%d -DATTUNE_HELD_THREADS=%d -DATTUNE_WALKED_THREADS=%d "
              "-DATTUNE_LINES=%d -DATTUNE_OUT_THREADS=%d -DATTUNE_OUT_LINES=%d -DATTUNE_DEPTH=%d -DATTUNE_STEPS=%d "

@@ -40,14 +40,14 @@ static inline int64_t attune_opencl_round_up(int64_t value, int64_t multiple) {
 struct opencl_tiling attune_opencl_tiling(const struct attune_opencl_device *device, const attune_kernel_row *row,
                                           int32_t held, int32_t walked);
 
-/* Whether a problem needs what only ATTUNE_GENERAL builds have. */
-bool attune_opencl_is_general(const attune_problem *problem);
+/* Whether a problem needs what only ATTUNE_GENERAL builds have. pack: of the schedule. */
+bool attune_opencl_is_general(const attune_problem *problem, int32_t pack);
 
 /* On a CPU: what a head dim is rounded up to, so that few builds serve all. */
 int32_t attune_opencl_head_dim_class(int64_t head_dim);
 
-/* The build's options, besides those of its family. */
-void attune_opencl_options(const attune_problem *problem, const struct opencl_tiling *tiling, char *out, size_t size);
+/* Sets the plan's options for the build. */
+void attune_opencl_options(struct attune_opencl_plan *plan, const struct opencl_tiling *tiling);
 
 void attune_opencl_attention_fill(const struct attune_opencl_plan *plan, attune_opencl_attention *out);
 

@@ -12,14 +12,14 @@
 /* ---- Tiles ---- */
 
 /* Local memory of a build, as bwd.cl declares it. */
-static int64_t local_bytes(const struct opencl_tiling *tiling, bool is_general) {
+static int64_t local_bytes(const struct opencl_tiling *tiling) {
     const int64_t held =
         (int64_t)(tiling->is_resident ? tiling->head_dim + tiling->head_dim_v : tiling->depth) * tiling->held;
     const int64_t walked =
         attune_max((int64_t)tiling->walked * tiling->depth, (int64_t)tiling->steps * tiling->columns);
     const int64_t scores = (int64_t)tiling->walked * tiling->held;
     const int64_t rows = 2 * attune_max(tiling->held, tiling->walked);
-    return (int64_t)sizeof(float) * (held + walked + scores + rows) + (is_general ? 20 : 8) * (int64_t)tiling->held;
+    return (int64_t)sizeof(float) * (held + walked + scores + rows) + 20 * (int64_t)tiling->held;
 }
 
 static bool try_depth(const struct attune_opencl_device *device, const attune_problem *problem, int32_t depth,
@@ -32,7 +32,7 @@ static bool try_depth(const struct attune_opencl_device *device, const attune_pr
     tiling->head_dim = (int32_t)attune_opencl_round_up(problem->head_dim, attune_max(depth, tiling->columns));
     tiling->head_dim_v = (int32_t)attune_opencl_round_up(problem->head_dim_v, attune_max(depth, tiling->columns));
     tiling->steps = (int32_t)attune_min(tiling->walked, attune_max(4, tiling->walked * depth / tiling->columns));
-    return local_bytes(tiling, attune_opencl_is_general(problem)) <= device->limits.shared_memory_bytes;
+    return local_bytes(tiling) <= device->limits.shared_memory_bytes;
 }
 
 /* The deepest slices that fit. A CPU takes whole vectors if it can. */
@@ -63,7 +63,7 @@ static bool accepts(const struct attune_opencl_device *device, const attune_kern
     }
     if (!choose(device, row, problem, &tiling)) {
         snprintf(reason, ATTUNE_REASON_MAX, "it needs %lld bytes of local memory, the device has %lld",
-                 (long long)local_bytes(&tiling, attune_opencl_is_general(problem)),
+                 (long long)local_bytes(&tiling),
                  (long long)device->limits.shared_memory_bytes);
         return false;
     }
@@ -89,7 +89,7 @@ static const attune_operand dsink_operands[] = OPERANDS(ATTUNE_OPERAND_DSINK, AT
 
 static void add_step(struct attune_opencl_plan *plan, const char *symbol, int64_t groups, int64_t threads,
                      const attune_operand *operands) {
-    const bool is_general = attune_opencl_is_general(&plan->problem);
+    const bool is_general = attune_opencl_is_general(&plan->problem, plan->schedule.pack);
     plan->step[plan->step_count++] = (struct attune_opencl_step){
         .symbol = symbol,
         .groups = {(size_t)groups, 1, 1},
@@ -128,7 +128,7 @@ static attune_status prepare(struct attune_opencl_plan *plan) {
     struct opencl_tiling tiling;
     attune_opencl_attention params;
     (void)choose(plan->device, plan->row, problem, &tiling);
-    attune_opencl_options(problem, &tiling, plan->options, sizeof plan->options);
+    attune_opencl_options(plan, &tiling);
     attune_opencl_attention_fill(plan, &params);
     params.row_tiles = attune_ceil_div(problem->rows, tiling.held);
     params.key_tiles = attune_ceil_div(problem->keys, tiling.held);

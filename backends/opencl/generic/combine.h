@@ -49,7 +49,7 @@ __kernel void attune_combine(__constant const attune_opencl_attention *p, const 
     }
     const attune_softmax_result result = attune_softmax_finish(whole);
     const vectors to = row_vectors(p, &at, OPERAND(3, o), p->o_dtype, &p->o, p->head_dim_v);
-    store_part(to.data, to.first + row * to.stride + column, to.dtype, to.length - column,
+    store_part(to.data, row * to.stride + column, to.dtype, to.length - column,
                result.inverse == 0.0f ? (FLOATS)0.0f : sum * result.inverse);
     if (lse != 0 && column == 0) {
         ((__global float *)OPERAND(

@@ -127,13 +127,13 @@ typedef struct work {
 FN work find_work(parameters p, const options *given) {
     work found;
     const attune_work unfolded = attune_work_unfold(get_group_id(0), p->row_tiles, p->splits);
-    const attune_i64 packs = p->heads_q / p->pack;
-    found.at = find_place(p, given, unfolded.batch_head / packs, unfolded.batch_head % packs * p->pack);
+    const attune_i64 packs = p->heads_q / PACK(p);
+    found.at = find_place(p, given, unfolded.batch_head / packs, unfolded.batch_head % packs * PACK(p));
     found.split = unfolded.split;
     /* With a causal mask the last rows have most work: they begin first. */
     found.first = (p->row_tiles - 1 - unfolded.row_tile) * HELD;
-    found.rows.begin = found.first / p->pack;
-    found.rows.end = attune_clamp((found.first + HELD - 1) / p->pack + 1, found.rows.begin, found.at.mask.rows);
+    found.rows.begin = found.first / PACK(p);
+    found.rows.end = attune_clamp((found.first + HELD - 1) / PACK(p) + 1, found.rows.begin, found.at.mask.rows);
     attune_interval keys;
     keys.begin = 0;
     keys.end = 0;
@@ -147,7 +147,7 @@ FN work find_work(parameters p, const options *given) {
 /* A row's own logit besides its keys; exactly one split has it. */
 FN float sink_of(parameters p, const options *given, const work *doing, attune_i64 position) {
     return given->sink == 0 || doing->split != 0 ? -INFINITY
-                                                 : given->sink[(doing->at.head + position % p->pack) * p->sink.axis[0]];
+                                                 : given->sink[(doing->at.head + position % PACK(p)) * p->sink.axis[0]];
 }
 
 FN window begin_rows(parameters p, const options *given, const work *doing, const tiles *local_, window seen) {
@@ -161,7 +161,7 @@ FN window begin_rows(parameters p, const options *given, const work *doing, cons
         seen.common = attune_mask_common_keys(at->mask, doing->rows.begin, doing->rows.end - doing->rows.begin);
     }
     for (int n = get_local_id(0); n < HELD; n += THREADS) {
-        const attune_i64 row = (doing->first + n) / p->pack;
+        const attune_i64 row = (doing->first + n) / PACK(p);
         attune_interval sees;
         sees.begin = seen.origin;
         sees.end = seen.origin;
@@ -172,7 +172,7 @@ FN window begin_rows(parameters p, const options *given, const work *doing, cons
         local_->max[n] = sink_of(p, given, doing, doing->first + n);
 #if ATTUNE_GENERAL
         if (given->alibi_slopes != 0) {
-            const attune_i64 head = at->head + (doing->first + n) % p->pack;
+            const attune_i64 head = at->head + (doing->first + n) % PACK(p);
             seen.slope[n] = given->alibi_slopes[at->batch * p->alibi_slopes.axis[0] + head * p->alibi_slopes.axis[1]];
             seen.diagonal[n] = row + at->mask.shift - seen.origin;
         }
@@ -199,9 +199,9 @@ FN attune_i64 next_tile(parameters p, const options *given, const work *doing, a
 
 /* What probs need of a row: m and 1 / l. */
 FN __global float *state_of_row(parameters p, const work *doing, attune_i64 position, __global uchar *workspace) {
-    const attune_i64 head = doing->at.head + position % p->pack;
+    const attune_i64 head = doing->at.head + position % PACK(p);
     const attune_i64 row =
-        attune_partial_row(p->batch, p->heads_q, p->rows, 0, doing->at.batch, head, position / p->pack);
+        attune_partial_row(p->batch, p->heads_q, p->rows, 0, doing->at.batch, head, position / PACK(p));
     return (__global float *)(workspace + p->own) + 2 * row;
 }
 
@@ -224,12 +224,12 @@ FN void finish_rows(parameters p, const options *given, const work *doing, const
         }
         const attune_softmax_result result = attune_softmax_finish(state);
         local_->factor[n] = result.inverse;
-        if (p->has_probs != 0 && doing->first + n < lse->exist.end) {
+        if (p->has_probs != 0 && doing->first + n < lse->exist_end) {
             __global float *kept = state_of_row(p, doing, doing->first + n, workspace);
             kept[0] = state.max;
             kept[1] = result.inverse;
         }
-        if (lse->data != 0 && doing->first + n < lse->exist.end) {
+        if (lse->data != 0 && doing->first + n < lse->exist_end) {
             ((__global float *)lse->data)[vector_index(lse, doing->first + n)] = result.lse;
         }
     }
@@ -238,31 +238,26 @@ FN void finish_rows(parameters p, const options *given, const work *doing, const
 
 /* Where o and lse go: to the call's, or to those of this split. */
 FN vectors o_vectors(parameters p, const work *doing, __global uchar *o, __global uchar *workspace) {
+    const place *at = &doing->at;
     if (p->splits == 1) {
-        return row_vectors(p, &doing->at, o, p->o_dtype, &p->o, p->head_dim_v);
+        return row_vectors(p, at, o, p->o_dtype, &p->o, p->head_dim_v);
     }
-    vectors made = row_vectors(p, &doing->at, workspace + p->partial_o, ATTUNE_OPENCL_F32, &p->o, p->head_dim_v);
-    made.first = p->head_dim_v *
-                 attune_partial_row(p->batch, p->heads_q, p->rows, doing->split, doing->at.batch, doing->at.head, 0);
-    made.stride = p->head_dim_v;
-    made.stride_head = p->head_dim_v * p->rows;
-    return made;
+    const attune_i64 row =
+        attune_partial_row(p->batch, p->heads_q, p->rows, doing->split, at->batch, at->head, 0);
+    return packed_vectors(p, at, workspace + p->partial_o, ATTUNE_OPENCL_F32, p->head_dim_v, p->head_dim_v * row,
+                          p->head_dim_v, p->head_dim_v * p->rows);
 }
 
 FN vectors lse_vectors(parameters p, const work *doing, __global uchar *lse, __global uchar *workspace) {
-    vectors made = row_vectors(p, &doing->at, lse, ATTUNE_OPENCL_F32, &p->lse, 1);
-    made.first =
-        doing->at.batch * p->lse.axis[0] + doing->at.head * p->lse.axis[1] + doing->at.row_begin * p->lse.axis[2];
-    made.stride = p->lse.axis[2];
-    made.stride_head = p->lse.axis[1];
-    if (p->splits > 1) {
-        made.data = workspace + p->partial_lse;
-        made.first =
-            attune_partial_row(p->batch, p->heads_q, p->rows, doing->split, doing->at.batch, doing->at.head, 0);
-        made.stride = 1;
-        made.stride_head = p->rows;
+    const place *at = &doing->at;
+    if (p->splits == 1) {
+        const attune_i64 first =
+            at->batch * p->lse.axis[0] + at->head * p->lse.axis[1] + at->row_begin * p->lse.axis[2];
+        return packed_vectors(p, at, lse, ATTUNE_OPENCL_F32, 1, first, p->lse.axis[2], p->lse.axis[1]);
     }
-    return made;
+    const attune_i64 row =
+        attune_partial_row(p->batch, p->heads_q, p->rows, doing->split, at->batch, at->head, 0);
+    return packed_vectors(p, at, workspace + p->partial_lse, ATTUNE_OPENCL_F32, 1, row, 1, p->rows);
 }
 
 /* ---- Forward ---- */
@@ -370,8 +365,8 @@ FN void store_probs(parameters p, const options *given, const work *doing, attun
         const int held = n / WALKED;
         const attune_i64 position = doing->first + held;
         pair of;
-        of.row = position / p->pack;
-        of.head = doing->at.head + position % p->pack;
+        of.row = position / PACK(p);
+        of.head = doing->at.head + position % PACK(p);
         of.key = first_key + n % WALKED;
         if (of.row < doing->at.mask.rows && of.key < doing->at.mask.keys) {
             const float weight =
@@ -402,7 +397,7 @@ attune_forward_probs(__constant const attune_opencl_attention *p, const attune_o
     }
     seen = begin_rows(p, &given, &doing, &local_, seen);
     for (int n = thread; n < HELD; n += THREADS) {
-        if (doing.first + n < from_q.exist.end) {
+        if (doing.first + n < from_q.exist_end) {
             __global const float *kept = state_of_row(p, &doing, doing.first + n, workspace + run.workspace);
             local_.max[n] = kept[0];
             local_.factor[n] = kept[1];

@@ -18,6 +18,13 @@ FN int stored_dtype(parameters p) {
     return ATTUNE_DTYPE != 0 ? ATTUNE_DTYPE : p->dtype;
 }
 
+/* Query heads that share a tile. */
+#if ATTUNE_GENERAL
+#    define PACK(p) ((p)->pack)
+#else
+#    define PACK(p) 1
+#endif
+
 /* ---- Tensors of an option ---- */
 
 /* Each is NULL where it is absent. */
@@ -82,17 +89,24 @@ FN place find_place(parameters p, const options *given, attune_i64 batch, attune
 
 /* ---- Vectors of one tensor, by position ---- */
 
-/* A position is a row or a key of the sequence; with pack heads to a tile, row * pack + head. */
+/* A position is a row or a key of the sequence; with pack heads to a tile, row * pack + head. Where nothing but a plain
+ * stride makes an address, positions and strides have 32 bits, for the sake of registers. */
+#if ATTUNE_GENERAL
+#    define POSITION attune_i64
+#else
+#    define POSITION int
+#endif
+
 typedef struct vectors {
-    __global uchar *data;
+    __global uchar *data; /* where position 0 begins */
     int dtype;
-    int length;            /* of a vector */
-    attune_interval exist; /* positions outside are not read or written, and taken as zeros */
-    attune_i64 first;      /* of position 0, in elements */
-    attune_i64 stride;
+    int length;           /* of a vector */
+    POSITION exist_begin; /* positions outside are not read or written, and taken as zeros */
+    POSITION exist_end;
+    POSITION stride;
+#if ATTUNE_GENERAL
     attune_i64 pack;
     attune_i64 stride_head;
-#if ATTUNE_GENERAL
     __global const int *table; /* NULL: not paged */
     attune_i64 stride_table;
     attune_i64 stride_page;
@@ -102,17 +116,35 @@ typedef struct vectors {
 #endif
 } vectors;
 
-FN vectors make_vectors(__global uchar *data, int dtype, int length, attune_interval exist) {
+FN __global uchar *advanced(__global uchar *data, attune_i64 elements, int dtype) {
+    return data == 0 ? 0 : data + elements * element_bytes(dtype);
+}
+
+FN vectors make_vectors(__global uchar *data, int dtype, int length, attune_i64 first, attune_i64 stride,
+                        attune_i64 exist_begin, attune_i64 exist_end) {
     vectors made;
-    made.data = data;
+    made.data = advanced(data, first, dtype);
     made.dtype = dtype;
     made.length = length;
-    made.exist = exist;
+    made.exist_begin = (POSITION)exist_begin;
+    made.exist_end = (POSITION)exist_end;
+    made.stride = (POSITION)stride;
+#if ATTUNE_GENERAL
     made.pack = 1;
     made.stride_head = 0;
-#if ATTUNE_GENERAL
     made.table = 0;
     made.descale = 0;
+#endif
+    return made;
+}
+
+/* One for each row of the heads that share a tile, from the row that is first on. */
+FN vectors packed_vectors(parameters p, const place *at, __global uchar *data, int dtype, int length, attune_i64 first,
+                          attune_i64 stride, attune_i64 stride_head) {
+    vectors made = make_vectors(data, dtype, length, first, stride, 0, at->mask.rows * PACK(p));
+#if ATTUNE_GENERAL
+    made.pack = p->pack;
+    made.stride_head = stride_head;
 #endif
     return made;
 }
@@ -120,24 +152,17 @@ FN vectors make_vectors(__global uchar *data, int dtype, int length, attune_inte
 /* q, o and their kind. rows: that exist. */
 FN vectors row_vectors(parameters p, const place *at, __global uchar *data, int dtype,
                        __constant const attune_opencl_strides *strides, int length) {
-    attune_interval exist;
-    exist.begin = 0;
-    exist.end = at->mask.rows * p->pack;
-    vectors made = make_vectors(data, dtype, length, exist);
-    made.first = at->batch * strides->axis[0] + at->row_begin * strides->axis[1] + at->head * strides->axis[2];
-    made.stride = strides->axis[1];
-    made.pack = p->pack;
-    made.stride_head = strides->axis[2];
-    return made;
+    const attune_i64 first =
+        at->batch * strides->axis[0] + at->row_begin * strides->axis[1] + at->head * strides->axis[2];
+    return packed_vectors(p, at, data, dtype, length, first, strides->axis[1], strides->axis[2]);
 }
 
 /* k, v and their kind. exist: of the sequence. */
 FN vectors key_vectors(const place *at, __global uchar *data, int dtype,
                        __constant const attune_opencl_strides *strides, int length, attune_interval exist) {
-    vectors made = make_vectors(data, dtype, length, exist);
-    made.first = at->batch * strides->axis[0] + at->key_begin * strides->axis[1] + at->head_kv * strides->axis[2];
-    made.stride = strides->axis[1];
-    return made;
+    const attune_i64 first =
+        at->batch * strides->axis[0] + at->key_begin * strides->axis[1] + at->head_kv * strides->axis[2];
+    return make_vectors(data, dtype, length, first, strides->axis[1], exist.begin, exist.end);
 }
 
 #if ATTUNE_GENERAL
@@ -147,14 +172,14 @@ FN void set_descale(vectors *of, const place *at, __global const float *descale,
     of->stride_descale = strides->axis[2];
 }
 
-FN void set_pages(parameters p, const options *given, const place *at, vectors *of,
+FN void set_pages(parameters p, const options *given, const place *at, vectors *of, __global uchar *data,
                   __constant const attune_opencl_strides *strides) {
     if (given->block_table != 0) {
         of->table = given->block_table + at->batch * p->block_table.axis[0];
         of->stride_table = p->block_table.axis[1];
         of->stride_page = strides->axis[0];
         of->page_size = p->page_size;
-        of->first = at->head_kv * strides->axis[2];
+        of->data = advanced(data, at->head_kv * strides->axis[2], of->dtype);
     }
 }
 #endif
@@ -171,7 +196,7 @@ FN vectors k_vectors(parameters p, const options *given, const place *at, __glob
     vectors made = key_vectors(at, k, stored_dtype(p), &p->k, p->head_dim, keys);
 #if ATTUNE_GENERAL
     set_descale(&made, at, given->descale_k, &p->descale_k);
-    set_pages(p, given, at, &made, &p->k);
+    set_pages(p, given, at, &made, k, &p->k);
 #endif
     return made;
 }
@@ -180,25 +205,26 @@ FN vectors v_vectors(parameters p, const options *given, const place *at, __glob
     vectors made = key_vectors(at, v, stored_dtype(p), &p->v, p->head_dim_v, keys);
 #if ATTUNE_GENERAL
     set_descale(&made, at, given->descale_v, &p->descale_v);
-    set_pages(p, given, at, &made, &p->v);
+    set_pages(p, given, at, &made, v, &p->v);
 #endif
     return made;
 }
 
-FN attune_i64 vector_index(const vectors *of, attune_i64 position) {
+/* From position 0, in elements. */
+FN attune_i64 vector_index(const vectors *of, POSITION position) {
 #if ATTUNE_GENERAL
     if (of->table != 0) {
         const attune_i64 page = of->table[position / of->page_size * of->stride_table];
-        return of->first + page * of->stride_page + position % of->page_size * of->stride;
+        return page * of->stride_page + position % of->page_size * of->stride;
+    }
+    if (of->pack > 1) {
+        return position / of->pack * of->stride + position % of->pack * of->stride_head;
     }
 #endif
-    if (of->pack == 1) {
-        return of->first + position * of->stride;
-    }
-    return of->first + position / of->pack * of->stride + position % of->pack * of->stride_head;
+    return (attune_i64)position * of->stride;
 }
 
-FN float vector_descale(const vectors *of, attune_i64 position) {
+FN float vector_descale(const vectors *of, POSITION position) {
 #if ATTUNE_GENERAL
     if (of->descale != 0) {
         return of->descale[position / of->pack / 128 * of->stride_descale];
@@ -208,9 +234,9 @@ FN float vector_descale(const vectors *of, attune_i64 position) {
 }
 
 /* Elements d to d + VECTOR - 1 of the vector at a position, zeros for what does not exist. */
-FN FLOATS load_from(const vectors *of, attune_i64 position, int d) {
+FN FLOATS load_from(const vectors *of, POSITION position, int d) {
     FLOATS x = (FLOATS)0.0f;
-    if (position >= of->exist.begin && position < of->exist.end && d < of->length) {
+    if (position >= of->exist_begin && position < of->exist_end && d < of->length) {
         const attune_i64 index = vector_index(of, position) + d;
         if (ATTUNE_ALIGNED || d + VECTOR <= of->length) {
             x = load_vector(of->data, index, of->dtype);
@@ -226,8 +252,8 @@ FN FLOATS load_from(const vectors *of, attune_i64 position, int d) {
     return x;
 }
 
-FN void store_to(const vectors *of, attune_i64 position, int d, FLOATS x) {
-    if (position >= of->exist.begin && position < of->exist.end && d < of->length) {
+FN void store_to(const vectors *of, POSITION position, int d, FLOATS x) {
+    if (position >= of->exist_begin && position < of->exist_end && d < of->length) {
         store_part(of->data, vector_index(of, position) + d, of->dtype, of->length - d, x);
     }
 }

@@ -95,7 +95,7 @@ FN int swizzle(int d, int lines) {
 }
 
 /* Elements first_d to first_d + depth - 1 of so many vectors, by depth. */
-FN void load_by_depth(const vectors *of, attune_i64 first, int lines, int first_d, int depth, __local float *tile) {
+FN void load_by_depth(const vectors *of, POSITION first, int lines, int first_d, int depth, __local float *tile) {
     const int groups = depth / VECTOR;
     for (int n = get_local_id(0); n < lines * groups; n += THREADS) {
         const int d = n % groups * VECTOR;
@@ -131,7 +131,7 @@ FN take take_finite(void) {
 }
 
 /* The same elements, vector by vector. */
-FN void load_by_line(const vectors *of, attune_i64 first, int lines, int first_d, int depth, take taken,
+FN void load_by_line(const vectors *of, POSITION first, int lines, int first_d, int depth, take taken,
                      __local float *tile) {
     const int groups = depth / VECTOR;
     for (int n = get_local_id(0); n < lines * groups; n += THREADS) {
@@ -149,7 +149,7 @@ FN void load_by_line(const vectors *of, attune_i64 first, int lines, int first_d
 }
 
 /* The walked side of a product of scores: a CPU reads single elements of it, wherever they are. */
-FN void load_walked(const vectors *of, attune_i64 first, int first_d, __local float *tile) {
+FN void load_walked(const vectors *of, POSITION first, int first_d, __local float *tile) {
 #if ATTUNE_IS_CPU
     load_by_line(of, first, WALKED, first_d, DEPTH, take_all(), tile);
 #else
@@ -244,7 +244,7 @@ FN void multiply_scores(__local const float *walked, __local const float *held, 
 
 /* S = walked . held, over all elements of a vector: a tile of the walked side, and one of the held side unless that is
  * whole in local memory. */
-FN void walk_depth(const vectors *walked, attune_i64 first_walked, const vectors *held, attune_i64 first_held,
+FN void walk_depth(const vectors *walked, POSITION first_walked, const vectors *held, POSITION first_held,
                    bool is_resident, __local float *walked_tile, __local float *held_tile, FLOATS *sum) {
     CLEAR(SCORES, sum);
     for (int d = 0; d < walked->length; d += DEPTH) {
@@ -268,7 +268,7 @@ FN void walk_depth(const vectors *walked, attune_i64 first_walked, const vectors
 
 /* out(held, column) += weight(walked, held) x walked vector, for COLUMNS columns from first on, of a tile of walked
  * vectors. The tile's own sum is made first: one long sum of 2^16 terms would be off by several 1e-6. */
-FN void walk_columns(const vectors *walked, attune_i64 first_walked, take taken, int first, __local const float *weight,
+FN void walk_columns(const vectors *walked, POSITION first_walked, take taken, int first, __local const float *weight,
                      __local float *tile, FLOATS *out) {
     const int thread = get_local_id(0);
     for (int step = 0; step < WALKED; step += STEPS) {
@@ -315,7 +315,7 @@ FN void walk_columns(const vectors *walked, attune_i64 first_walked, take taken,
 
 /* Block c of columns, times scale. A work-item's results pass through local memory, its own place in a tile of scores,
  * so that the code that stores is there once, not for each register. */
-FN void store_columns(const vectors *to, attune_i64 first_held, int c, float scale, __local float *tile,
+FN void store_columns(const vectors *to, POSITION first_held, int c, float scale, __local float *tile,
                       const FLOATS *out) {
     const int thread = get_local_id(0);
     __local float *own = tile + thread * OUT_LINES * VECTOR;

@@ -44,9 +44,9 @@ typedef struct pair {
 
 FN pair find_pair(parameters p, const place *at, const window *seen, attune_i64 held, attune_i64 walked) {
     pair found;
-    found.row = seen->held_is_keys ? walked : held / p->pack;
+    found.row = seen->held_is_keys ? walked : held / PACK(p);
     found.key = seen->held_is_keys ? held : walked;
-    found.head = at->head + (seen->held_is_keys ? 0 : held % p->pack);
+    found.head = at->head + (seen->held_is_keys ? 0 : held % PACK(p));
     return found;
 }
 
@@ -76,7 +76,7 @@ FN bool tile_is_listed(parameters p, const options *given, const place *at, attu
     if (p->block_rows == 0) {
         return true;
     }
-    const attune_i64 heads = p->block_row_ptr.axis[0] == 0 ? 1 : p->pack;
+    const attune_i64 heads = p->block_row_ptr.axis[0] == 0 ? 1 : PACK(p);
     for (attune_i64 row = rows.begin; row < rows.end; row = (row / p->block_rows + 1) * p->block_rows) {
         for (attune_i64 head = 0; head < heads; head++) {
             const attune_i64 block = listed_from(p, given, at->head + head, row, keys.begin / p->block_keys);

@@ -33,7 +33,6 @@
 #define AS_FLOATS PASTE(as_float, ATTUNE_VECTOR)
 
 #define VLOAD_HALF       PASTE(vload_half, ATTUNE_VECTOR)
-#define VLOAD_HALF_WHOLE PASTE(vloada_half, ATTUNE_VECTOR)
 
 /* A vector that is also looked at lane by lane. */
 typedef union lanes {
@@ -100,7 +99,9 @@ FN FLOATS load_f16(__global const uchar *data, attune_i64 index) {
 #if ATTUNE_IS_CPU
     return from_f16(WHOLE(USHORTS, (__global const ushort *)data, index));
 #elif ATTUNE_ALIGNED
-    return VLOAD_HALF_WHOLE(0, (__global const half *)data + index);
+    /* Loaded as one, which vloada_half need not do, and turned by the device's own conversion. */
+    const USHORTS code = WHOLE(USHORTS, (__global const ushort *)data, index);
+    return VLOAD_HALF(0, (const half *)&code);
 #else
     return VLOAD_HALF(0, (__global const half *)data + index);
 #endif
