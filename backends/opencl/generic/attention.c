@@ -200,7 +200,6 @@ void attune_opencl_attention_fill(const struct attune_opencl_plan *plan, attune_
     out->splits = plan->schedule.splits;
     out->pack = plan->schedule.pack;
     out->bottom_right = problem->align == ATTUNE_ALIGN_BOTTOM_RIGHT;
-    out->has_probs = attune_problem_has(problem, ATTUNE_OPERAND_PROBS);
     out->softcap = softcap_of(problem);
 }
 

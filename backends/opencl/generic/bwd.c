@@ -63,8 +63,7 @@ static bool accepts(const struct attune_opencl_device *device, const attune_kern
     }
     if (!choose(device, row, problem, &tiling)) {
         snprintf(reason, ATTUNE_REASON_MAX, "it needs %lld bytes of local memory, the device has %lld",
-                 (long long)local_bytes(&tiling),
-                 (long long)device->limits.shared_memory_bytes);
+                 (long long)local_bytes(&tiling), (long long)device->limits.shared_memory_bytes);
         return false;
     }
     return true;

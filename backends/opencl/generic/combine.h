@@ -29,23 +29,23 @@ __kernel void attune_combine(__constant const attune_opencl_attention *p, const 
     const attune_i64 apart = attune_partial_row(p->batch, p->heads_q, p->rows, 1, 0, 0, 0);
     const attune_i64 first = attune_partial_row(p->batch, p->heads_q, p->rows, 0, batch, head, row);
     __global uchar *base = workspace + run.workspace;
-    __global const float *part_lse = (__global const float *)(base + p->partial_lse) + first;
+    __global const float *part_max = (__global const float *)(base + p->partial_lse) + first;
+    __global const float *part_sum = (__global const float *)(base + p->own) + first;
     attune_softmax whole = attune_softmax_empty();
     for (int n = 0; n < p->splits; n++) {
-        whole.max = attune_fmaxf(whole.max, part_lse[n * apart]);
+        whole.max = attune_fmaxf(whole.max, part_max[n * apart]);
     }
     /* -0 leaves every first term as it is: with one part that is not empty, the result is that part's, bit for bit. */
     FLOATS sum = (FLOATS)-0.0f;
     for (int n = 0; n < p->splits; n++) {
-        const attune_softmax part = attune_softmax_from_logit(part_lse[n * apart]);
-        const float weight = attune_softmax_weight(part.max, attune_softmax_base(whole.max));
+        const float weight = attune_softmax_weight(part_max[n * apart], attune_softmax_base(whole.max));
         const attune_i64 index = (first + n * apart) * p->head_dim_v + column;
-        if (part.sum != 0.0f) { /* the o of an empty part may be anything */
+        if (part_sum[n * apart] != 0.0f) { /* the o of an empty part may be anything */
             sum += weight * (column + VECTOR <= p->head_dim_v
                                  ? VLOAD(0, (__global const float *)(base + p->partial_o) + index)
                                  : load_part(base + p->partial_o, index, ATTUNE_OPENCL_F32, p->head_dim_v - column));
         }
-        whole.sum += part.sum * weight;
+        whole.sum += part_sum[n * apart] * weight;
     }
     const attune_softmax_result result = attune_softmax_finish(whole);
     const vectors to = row_vectors(p, &at, OPERAND(3, o), p->o_dtype, &p->o, p->head_dim_v);

@@ -64,8 +64,7 @@ static bool accepts(const struct attune_opencl_device *device, const attune_kern
     }
     if (!choose(device, row, problem, &tiling)) {
         snprintf(reason, ATTUNE_REASON_MAX, "it needs %lld bytes of local memory, the device has %lld",
-                 (long long)local_bytes(&tiling),
-                 (long long)device->limits.shared_memory_bytes);
+                 (long long)local_bytes(&tiling), (long long)device->limits.shared_memory_bytes);
         return false;
     }
     return true;
@@ -100,25 +99,25 @@ static attune_status prepare(struct attune_opencl_plan *plan) {
     params.row_tiles = plan->schedule.grid[0];
     memcpy(plan->constants.bytes, &params, sizeof params);
     plan->constants_bytes = sizeof params;
+    if (attune_problem_has(problem, ATTUNE_OPERAND_PROBS)) {
+        add_step(plan, "attune_forward_probs", groups, attune_opencl_threads(&tiling));
+    }
     add_step(plan, "attune_forward", groups, attune_opencl_threads(&tiling));
     if (plan->schedule.splits > 1) {
         const int64_t vectors = attune_ceil_div(problem->head_dim_v, tiling.vector);
         const int64_t items = problem->batch * problem->heads_q * problem->rows * vectors;
         add_step(plan, "attune_combine", attune_ceil_div(items, COMBINE_THREADS), COMBINE_THREADS);
     }
-    if (attune_problem_has(problem, ATTUNE_OPERAND_PROBS)) {
-        add_step(plan, "attune_forward_probs", groups, attune_opencl_threads(&tiling));
-    }
     return ATTUNE_OK;
 }
 
-/* For probs: m and 1 / l of each row. */
+/* What each split's weights add up to. */
 static uint64_t workspace_bytes(const struct attune_opencl_device *device, const attune_kernel_row *row,
                                 const attune_problem *problem, const attune_schedule *schedule) {
-    (void)device, (void)row, (void)schedule;
-    return attune_problem_has(problem, ATTUNE_OPERAND_PROBS)
-               ? 2 * sizeof(float) * (uint64_t)(problem->batch * problem->heads_q * problem->rows)
-               : 0;
+    (void)device, (void)row;
+    return schedule->splits == 1
+               ? 0
+               : sizeof(float) * (uint64_t)(schedule->splits * problem->batch * problem->heads_q * problem->rows);
 }
 
 const struct attune_opencl_family attune_opencl_forward_family = {

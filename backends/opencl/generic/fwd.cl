@@ -197,15 +197,16 @@ FN attune_i64 next_tile(parameters p, const options *given, const work *doing, a
 
 /* ---- Epilogue: O / l and LSE ---- */
 
-/* What probs need of a row: m and 1 / l. */
-FN __global float *state_of_row(parameters p, const work *doing, attune_i64 position, __global uchar *workspace) {
-    const attune_i64 head = doing->at.head + position % PACK(p);
-    const attune_i64 row =
-        attune_partial_row(p->batch, p->heads_q, p->rows, 0, doing->at.batch, head, position / PACK(p));
-    return (__global float *)(workspace + p->own) + 2 * row;
+/* Where a split leaves what a row's weights add up to; its maximum goes where partial_lse is: an lse of both would lose
+ * the sum beside a maximum like -1e30. */
+FN __global float *partial_sum(parameters p, const work *doing, attune_i64 position, __global uchar *workspace) {
+    return (__global float *)(workspace + p->own) +
+           attune_partial_row(p->batch, p->heads_q, p->rows, doing->split, doing->at.batch,
+                              doing->at.head + position % PACK(p), position / PACK(p));
 }
 
-/* Sums over the work-items that share a row; leaves 1 / l in factor. */
+/* Sums over the work-items that share a row. Leaves 1 / l in factor, by which o is multiplied, or 1 for a split. lse:
+ * no data if it is not wanted. */
 FN void finish_rows(parameters p, const options *given, const work *doing, const tiles *local_, const vectors *lse,
                     __global uchar *workspace, const FLOATS *sum) {
     const int thread = get_local_id(0);
@@ -223,14 +224,13 @@ FN void finish_rows(parameters p, const options *given, const work *doing, const
             state.sum += local_->score[share * HELD + n];
         }
         const attune_softmax_result result = attune_softmax_finish(state);
-        local_->factor[n] = result.inverse;
-        if (p->has_probs != 0 && doing->first + n < lse->exist_end) {
-            __global float *kept = state_of_row(p, doing, doing->first + n, workspace);
-            kept[0] = state.max;
-            kept[1] = result.inverse;
-        }
+        local_->factor[n] = p->splits == 1 ? result.inverse : 1.0f;
         if (lse->data != 0 && doing->first + n < lse->exist_end) {
-            ((__global float *)lse->data)[vector_index(lse, doing->first + n)] = result.lse;
+            ((__global float *)lse->data)[vector_index(lse, doing->first + n)] =
+                p->splits == 1 ? result.lse : state.max;
+            if (p->splits > 1) {
+                *partial_sum(p, doing, doing->first + n, workspace) = state.sum;
+            }
         }
     }
     BARRIER();
@@ -242,8 +242,7 @@ FN vectors o_vectors(parameters p, const work *doing, __global uchar *o, __globa
     if (p->splits == 1) {
         return row_vectors(p, at, o, p->o_dtype, &p->o, p->head_dim_v);
     }
-    const attune_i64 row =
-        attune_partial_row(p->batch, p->heads_q, p->rows, doing->split, at->batch, at->head, 0);
+    const attune_i64 row = attune_partial_row(p->batch, p->heads_q, p->rows, doing->split, at->batch, at->head, 0);
     return packed_vectors(p, at, workspace + p->partial_o, ATTUNE_OPENCL_F32, p->head_dim_v, p->head_dim_v * row,
                           p->head_dim_v, p->head_dim_v * p->rows);
 }
@@ -255,8 +254,7 @@ FN vectors lse_vectors(parameters p, const work *doing, __global uchar *lse, __g
             at->batch * p->lse.axis[0] + at->head * p->lse.axis[1] + at->row_begin * p->lse.axis[2];
         return packed_vectors(p, at, lse, ATTUNE_OPENCL_F32, 1, first, p->lse.axis[2], p->lse.axis[1]);
     }
-    const attune_i64 row =
-        attune_partial_row(p->batch, p->heads_q, p->rows, doing->split, at->batch, at->head, 0);
+    const attune_i64 row = attune_partial_row(p->batch, p->heads_q, p->rows, doing->split, at->batch, at->head, 0);
     return packed_vectors(p, at, workspace + p->partial_lse, ATTUNE_OPENCL_F32, 1, row, 1, p->rows);
 }
 
@@ -355,7 +353,8 @@ attune_forward(__constant const attune_opencl_attention *p, const attune_opencl_
     STORE_ALL_COLUMNS(&to_o, doing.first, ATTUNE_HEAD_DIM_V, 1.0f, local_.score, sums);
 }
 
-/* ---- Probs: p / l over every key of the sequence, 0 where it is not seen; the forward has left m and 1 / l ---- */
+/* ---- Probs: p / l over every key of the sequence, 0 where it is not seen. It comes before the forward, which may
+ * write o in q's place ---- */
 
 #if ATTUNE_GENERAL
 
@@ -382,28 +381,34 @@ attune_forward_probs(__constant const attune_opencl_attention *p, const attune_o
     LOCAL_TILES();
     LOCAL_ALIBI();
     const options given = FORWARD_OPTIONS;
-    work doing = find_work(p, &given);
+    const work doing = find_work(p, &given);
     const attune_interval keys = keys_of(&doing);
     const vectors from_q = q_vectors(p, &given, &doing.at, OPERAND(0, q));
     const vectors from_k = k_vectors(p, &given, &doing.at, OPERAND(1, k), keys);
-    const int thread = get_local_id(0);
+    const vectors no_lse = lse_vectors(p, &doing, 0, 0);
+    const bool has_rows = doing.rows.begin < doing.rows.end;
+    const attune_i64 tiles_in_all = has_rows ? (doing.at.mask.keys + WALKED - 1) / WALKED : 0;
     FLOATS score[SCORES];
-    doing.tiles.begin = 0;
-    doing.tiles.end = doing.rows.begin < doing.rows.end ? (doing.at.mask.keys + WALKED - 1) / WALKED : 0;
+    FLOATS sum[HELD_BLOCKS];
     if (ATTUNE_RESIDENT) {
         for (int d = 0; d < ATTUNE_HEAD_DIM; d += DEPTH) {
             load_by_depth(&from_q, doing.first, HELD, d, DEPTH, local_.q + d * HELD);
         }
     }
     seen = begin_rows(p, &given, &doing, &local_, seen);
-    for (int n = thread; n < HELD; n += THREADS) {
-        if (doing.first + n < from_q.exist_end) {
-            __global const float *kept = state_of_row(p, &doing, doing.first + n, workspace + run.workspace);
-            local_.max[n] = kept[0];
-            local_.factor[n] = kept[1];
-        }
+    CLEAR(HELD_BLOCKS, sum);
+    /* A walk over what is seen finds m and l, one over all keys has the weights. */
+    for (attune_i64 index = doing.tiles.begin; index < doing.tiles.end; index++) {
+        const attune_i64 first_key = index * WALKED;
+        walk_depth(&from_k, first_key, &from_q, doing.first, ATTUNE_RESIDENT, local_.kv, local_.q, score);
+        finish_scores(p, &given, &doing.at, &seen, run.scale, first_key, local_.score, score, 0);
+        BARRIER();
+        raise_max(&local_, score);
+        weigh(&local_, score, sum);
+        BARRIER();
     }
-    for (attune_i64 index = 0; index < doing.tiles.end; index++) {
+    finish_rows(p, &given, &doing, &local_, &no_lse, 0, sum);
+    for (attune_i64 index = 0; index < tiles_in_all; index++) {
         walk_depth(&from_k, index * WALKED, &from_q, doing.first, ATTUNE_RESIDENT, local_.kv, local_.q, score);
         finish_scores(p, &given, &doing.at, &seen, run.scale, index * WALKED, local_.score, score, 0);
         store_scores(score, local_.score);

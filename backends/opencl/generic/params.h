@@ -49,7 +49,6 @@ typedef struct attune_opencl_attention {
     int splits;
     int pack;
     int bottom_right; /* shift is Sk - Sq */
-    int has_probs;
     int bias_dtype;
     int dtype; /* of q, k and v */
     int o_dtype;

@@ -32,7 +32,7 @@
 #define TO_UINTS  PASTE(convert_uint, ATTUNE_VECTOR)
 #define AS_FLOATS PASTE(as_float, ATTUNE_VECTOR)
 
-#define VLOAD_HALF       PASTE(vload_half, ATTUNE_VECTOR)
+#define VLOAD_HALF PASTE(vload_half, ATTUNE_VECTOR)
 
 /* A vector that is also looked at lane by lane. */
 typedef union lanes {
