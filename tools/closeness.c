@@ -27,6 +27,14 @@ double closeness_norm(const struct closeness *closeness) {
     return closeness->difference == 0 ? 0 : sqrt(closeness->difference / closeness->norm);
 }
 
+double closeness_score_gradient(const struct closeness *closeness, const struct closeness *dv) {
+    double usual = dv->count > 0 ? sqrt(dv->norm / (double)dv->count) : 1;
+    double usual_norm = usual * sqrt((double)closeness->count);
+    if (closeness->has_strayed || sqrt(closeness->norm) > 1e-4 * usual_norm)
+        return closeness_norm(closeness);
+    return closeness->difference == 0 ? 0 : sqrt(closeness->difference) / usual_norm;
+}
+
 double closeness_lse(const struct closeness *closeness, attune_dtype dtype) {
     if (closeness->has_strayed)
         return INFINITY;

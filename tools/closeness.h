@@ -20,8 +20,12 @@ struct closeness {
 
 void closeness_add(struct closeness *closeness, const float *values, const double *exact, int64_t count);
 
-/* Infinite where a value strayed. */
+/* Each is infinite where a value strayed. */
 double closeness_norm(const struct closeness *closeness);
+
+/* Of dq and dk. Where rows see one key only the exact ones are 0: dP - D cancels to rounding errors. Those are held to
+ * elements as large as dv's, which nothing cancels, or as 1 where there is no dv to compare. */
+double closeness_score_gradient(const struct closeness *closeness, const struct closeness *dv);
 double closeness_lse(const struct closeness *closeness, attune_dtype dtype);
 
 double closeness_norm_limit(attune_dtype dtype);

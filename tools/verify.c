@@ -220,16 +220,23 @@ static enum tool_exit verify_backward(struct verification *verification) {
     return status;
 }
 
+static double error_of(const struct closeness *all, enum result result, attune_dtype dtype) {
+    static const struct closeness none = {0};
+    if (result == RESULT_LSE)
+        return closeness_lse(&all[result], dtype);
+    if (result == RESULT_DQ || result == RESULT_DK)
+        return closeness_score_gradient(&all[result], result == RESULT_DK ? &all[RESULT_DV] : &none);
+    return closeness_norm(&all[result]);
+}
+
 static void judge_results(const struct verification *verification, struct verdict *verdict) {
     attune_dtype dtype = verification->source.args->q.dtype;
     *verdict = (struct verdict){.is_right = true, .limit = 1, .result = "nothing"};
     for (int result = 0; result < RESULT_COUNT; ++result) {
-        const struct closeness *closeness = &verification->closeness[result];
-        if (closeness->count == 0)
+        if (verification->closeness[result].count == 0)
             continue;
-        bool is_lse = result == RESULT_LSE;
-        verdict_add(verdict, results[result].name, is_lse ? closeness_lse(closeness, dtype) : closeness_norm(closeness),
-                    is_lse ? closeness_lse_limit(dtype) : closeness_norm_limit(dtype));
+        verdict_add(verdict, results[result].name, error_of(verification->closeness, result, dtype),
+                    result == RESULT_LSE ? closeness_lse_limit(dtype) : closeness_norm_limit(dtype));
     }
 }
 

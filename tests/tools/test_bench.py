@@ -207,6 +207,12 @@ def test_kernels_are_compared():
     assert wrong["median_seconds"] is None
 
 
+def test_gradients_that_cancel_are_not_wrong():
+    words = ["--backend", BACKEND, "--op", "bwd"]
+    bench(0, *words, "--shape", "2,5,1,3,1,64")
+    bench(0, *words, "--shape", "1,40,40,2,2,32", "--window", "0,0")
+
+
 def test_where_nothing_runs():
     assert "unavailable" in bench(4, "--shape", "1,8,8,2,1,8", "--backend", "nobody").stdout
     words = ["--shape", "1,80,8,2,1,800", "--backend", BACKEND, "--csv", "b.csv", "--plot", "b.svg"]

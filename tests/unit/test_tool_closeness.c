@@ -46,6 +46,19 @@ static void test_any_error_of_zero_is_infinite(void **state) {
     assert_true(isinf(closeness_norm(&closeness)));
 }
 
+static void test_a_gradient_that_cancels_is_held_to_dv(void **state) {
+    (void)state;
+    const struct closeness none = {0};
+    const struct closeness dv = compare((const float[]){8, 0}, (const double[]){8, 0}, 2);
+    struct closeness closeness = compare((const float[]){3e-9F, 4e-9F, 0, 0}, (const double[4]){0}, 4);
+    assert_true(fabs(closeness_score_gradient(&closeness, &none) / 2.5e-9 - 1) < 1e-6);
+    assert_true(fabs(closeness_score_gradient(&closeness, &dv) / (2.5e-9 / sqrt(32)) - 1) < 1e-6);
+    closeness = compare((const float[]){1e-3F, 0}, (const double[]){2e-3, 0}, 2);
+    assert_true(closeness_score_gradient(&closeness, &none) == closeness_norm(&closeness));
+    closeness = compare(&(float){NAN}, &(double){0}, 1);
+    assert_true(isinf(closeness_score_gradient(&closeness, &dv)));
+}
+
 static void test_strays(void **state) {
     (void)state;
     const float values[] = {NAN, 1, INFINITY, INFINITY, 0};
@@ -85,6 +98,7 @@ int main(void) {
         cmocka_unit_test(test_norm),
         cmocka_unit_test(test_equal_is_no_error),
         cmocka_unit_test(test_any_error_of_zero_is_infinite),
+        cmocka_unit_test(test_a_gradient_that_cancels_is_held_to_dv),
         cmocka_unit_test(test_strays),
         cmocka_unit_test(test_lse),
         cmocka_unit_test(test_verdict_tells_the_worst),
