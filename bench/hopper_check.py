@@ -339,11 +339,11 @@ def general_cases(d, dv):
         yield Case(d, dv, sq=700, sk=900, left=left, right=right)
     for left, right in ((64, 0), (1000, 0), (300, -1), (5, 3), (500, 500)):  # work-groups go from tile to tile
         for sq, sk in ((700, 900), (2048, 2048)):
-            yield Case(d, dv, b=3, hq=64, hkv=64, sq=sq, sk=sk, left=left, right=right)
+            yield Case(d, dv, b=3, hq=24, hkv=24, sq=sq, sk=sk, left=left, right=right)
     yield Case(d, dv, sq=900, sk=300, left=30, right=20)
     yield Case(d, dv, sq=400, sk=400, left=20, right=10, align=DIAGONAL, diagonal=600)
     yield Case(d, dv, sq=3000, sk=3000, left=256, right=0, hq=4, hkv=2)
-    for softcap, multiple in ((30.0, 1.0), (5.0, 8.0), (1000.0, 30.0)):
+    for softcap, multiple in ((30.0, 1.0), (5.0, 1.0), (5.0, 2.0), (5.0, 8.0), (15.0, 3.0), (1000.0, 30.0)):
         yield Case(d, dv, sq=400, sk=500, softcap=softcap, multiple=multiple, right=0)
     yield Case(d, dv, sq=400, sk=500, softcap=20.0, scale=-0.5)
     yield Case(d, dv, sq=400, sk=900, softcap=2.0)
@@ -412,6 +412,7 @@ def side_by_side(rows, dtype):
         plans[-1].run()
     torch.cuda.synchronize()
     alone = [case.o.clone() for case in cases]
+    torch.cuda.synchronize()  # before other streams write
     streams = [torch.cuda.Stream() for _ in cases]
     for _ in range(10):
         for case, plan, stream in zip(cases, plans, streams):

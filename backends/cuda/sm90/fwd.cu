@@ -187,15 +187,14 @@ struct consumer {
     INLINE void hide(int key_tile) {
         const tile &at = tile_in_slot(slot);
         const int base = key_tile * TILE_KEYS + lane % 4 * 2;
-        const int upper = row_of_thread(at);
-        const int place[2] = {place_of_row(p, upper), place_of_row(p, upper + 8)};
-        if (key_tile >= clear_end) {
-            const int end[2] = {keys_end(p, at, place[0]) - base, keys_end(p, at, place[1]) - base};
-            hide_from(scores, end);
-        }
-        if (GENERAL && key_tile < clear_begin) {
-            const int begin[2] = {keys_begin(at, place[0]) - base, keys_begin(at, place[1]) - base};
-            hide_before(scores, begin);
+#pragma unroll
+        for (int row = 0; row < 2; row++) {
+            const int place = place_of_row(p, row_of_thread(at) + 8 * row);
+            uint32_t seen = scores_before(keys_end(p, at, place) - base);
+            if constexpr (GENERAL) {
+                seen &= ~scores_before(keys_begin(at, place) - base);
+            }
+            hide_unset(scores, row, seen);
         }
     }
 
@@ -211,7 +210,11 @@ struct consumer {
         }
         start_rows(&rows);
         softmax_by_maximum(scores, p.score_factor, &rows, weights);
-        rows.credit = CREDIT_START;
+        start_credit(&rows);
+        rows.due = rows.planned;
+        rows.planned = 0;
+        rows.cap = p.first_cap;
+        rows.cap_misses = 0;
         pin(weights);
     }
 
@@ -277,7 +280,7 @@ struct consumer {
 #pragma unroll
         for (int which = 0; which < 2; which++) {
             const finished_row finished = finish_row(p, rows.reference[which], rows.sum[which], row[which].head);
-            factor[which] = finished.factor;
+            factor[which] = finished.factor * factor_due(rows, which);
             store_lse(p, at, row[which], finished.lse);
         }
         scale_output(factor);
@@ -334,9 +337,15 @@ struct consumer {
     }
 
     INLINE void finish_step(bool moves) {
-        if (moves) {
+        if (moves || rows.due != 0) {
+#pragma unroll
+            for (int row = 0; row < 2; row++) {
+                rows.factor[row] = (moves ? rows.factor[row] : 1.0f) * factor_due(rows, row);
+            }
             scale_output(rows.factor);
         }
+        rows.due = rows.planned;
+        rows.planned = 0;
         pin(weights);
         release_q();
     }
@@ -392,6 +401,9 @@ struct consumer {
             if (i < skipped - 1) {
                 take_turn();
                 pass_turn();
+            }
+            if (i == 3) {
+                release_q(); /* the first step may be far yet, and O has long been read */
             }
         }
         start_scores(slot, skipped > 0);

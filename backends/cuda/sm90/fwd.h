@@ -29,6 +29,15 @@ typedef struct attune_sm90_steps {
     int32_t head, batch;
 } attune_sm90_steps;
 
+/* Softcap of a small score s, times log2(e), is s (term[0] + term[1] s^2 + term[2] s^4 + ...). */
+#define ATTUNE_SM90_CAPS      2
+#define ATTUNE_SM90_CAP_SHORT 2 /* terms of the first */
+#define ATTUNE_SM90_CAP_LONG  5 /* and of the second */
+typedef struct attune_sm90_cap {
+    float term[ATTUNE_SM90_CAP_LONG];
+    float square; /* of the largest small score */
+} attune_sm90_cap;
+
 typedef struct attune_sm90_forward_params {
     /* Axes (d, s, h, b). The general kernel's q: (d, member of the pack, s, pack, b). o has boxes of one warpgroup. */
     CUtensorMap q, k, v, o;
@@ -38,8 +47,8 @@ typedef struct attune_sm90_forward_params {
     float score_factor;   /* what is left to multiply a score by before exp2; above 0 */
     int32_t score_change; /* attune_sm90_score_change: what is done to q k^T before that */
     float change_factor;
-    float cap[3];      /* softcap of a small score s, times log2(e): s (cap[0] + cap[1] s^2 + cap[2] s^4) */
-    float cap_squares; /* scores whose squares add up to no more are small */
+    attune_sm90_cap cap[ATTUNE_SM90_CAPS];
+    int32_t first_cap; /* of them, that a tile begins with */
 
     int32_t heads_q;
     int32_t group; /* query heads to a kv head */
@@ -60,6 +69,7 @@ typedef struct attune_sm90_forward_params {
     int32_t pack;        /* query heads of a group whose rows interleave in a tile: row r is of head r % pack */
     int32_t tile_places; /* rows of a sequence to a tile: tile_rows / pack */
     int32_t page_size;   /* 0: not paged */
+    int32_t page_shift;  /* its logarithm, if it is a power of two, or -1 */
     int32_t page_box;    /* keys that are copied at once: the largest common divisor of page_size and tile_keys */
     int32_t pages;       /* a page past the last one reads as zeros */
     int32_t bottom_right;

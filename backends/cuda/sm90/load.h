@@ -32,16 +32,17 @@ struct producer {
     ring<Q_BUFFERS> q;
     ring<STAGES> k, v;
     tile_search search;
+    int number = blockIdx.x; /* of the tile that is looked for next */
 
     INLINE explicit producer(const attune_sm90_forward_params &params)
-        : p(params), leads(!GENERAL || threadIdx.x % LANES == 0) {
+        : p(params), leads(!GENERAL || threadIdx.x % LANES == 0), search(params) {
         asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(read_again));
         asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(read_once));
     }
 
     /* ---- Tiles ---- */
 
-    INLINE void find_tile(int number, int slot) {
+    INLINE void find_tile(int slot) {
         if constexpr (GENERAL) {
             __syncwarp(); /* all lanes are past their last look at the slot */
             search.find(p, number, &tile_in_slot(slot));
@@ -51,19 +52,21 @@ struct producer {
         }
     }
 
-    /* The first tiles are dealt out; where tiles differ in length, the others go to who is free. */
-    INLINE int next_number(int number) {
+    /* The first tiles are dealt out; where tiles differ in length, the others go to who is free. Nothing waits for the
+     * counter yet. */
+    INLINE void fetch_number() {
         if constexpr (FULL) {
-            return number + gridDim.x;
+            number += gridDim.x;
+        } else if (leads) {
+            number = gridDim.x + atomicAdd(p.tile_counter, 1);
         }
-        int fetched = 0;
-        if (leads) {
-            fetched = atomicAdd(p.tile_counter, 1);
-        }
+    }
+
+    INLINE void find_next_tile(int slot) {
         if constexpr (GENERAL) {
-            fetched = __shfl_sync(ALL_LANES, fetched, 0);
+            number = __shfl_sync(ALL_LANES, number, 0);
         }
-        return gridDim.x + fetched;
+        find_tile(slot);
     }
 
     /* ---- Q ---- */
@@ -100,13 +103,22 @@ struct producer {
 
     /* ---- K and V ---- */
 
+    /* Division is slow enough to hold up the loads. */
+    INLINE int column_of_key(int key) const {
+        return p.page_shift >= 0 ? key >> p.page_shift : key / p.page_size;
+    }
+
+    INLINE int place_in_page(int key) const {
+        return p.page_shift >= 0 ? key & (p.page_size - 1) : key % p.page_size;
+    }
+
     /* The page of a box of a key tile. An entry is not read where no row sees a key of it: the page after the last one
      * is zeros. */
     INLINE int find_page(const tile &at, int key_tile, int box) const {
         const int key = key_tile * TILE_KEYS + box * p.page_box;
         const bool is_seen = box * p.page_box < TILE_KEYS && key + p.page_box > at.keys_begin && key < at.keys_end;
         const int32_t *table = static_cast<const int32_t *>(p.block_table.data) + at.batch * p.block_table.stride[0];
-        return is_seen ? table[key / p.page_size * p.block_table.stride[1]] : p.pages;
+        return is_seen ? table[column_of_key(key) * p.block_table.stride[1]] : p.pages;
     }
 
     /* Each lane looks up the box of its number, ahead of need, so that the table's latency is not in the way. */
@@ -116,7 +128,7 @@ struct producer {
 
     INLINE void copy_pages(uint32_t to, const CUtensorMap &map, uint32_t barrier, int panels, const tile &at,
                            int key_tile, int pages, int head) {
-        int in_page = key_tile * TILE_KEYS % p.page_size;
+        int in_page = place_in_page(key_tile * TILE_KEYS);
         for (int box = 0; box * p.page_box < TILE_KEYS; box++) {
             if (box > 0 && box % LANES == 0) {
                 pages = find_page(at, key_tile, box + threadIdx.x % LANES);
@@ -166,15 +178,17 @@ struct producer {
 
     /* ---- The order ---- */
 
-    /* K one tile ahead of V, from the last key tile down: the diagonal comes first, where there is one. With two Q
-     * buffers the next tile's Q follows as soon as its buffer can be free, when the consumers are a step into this
-     * tile. */
-    INLINE void load_tile(int slot, int next_number) {
+    /* K one tile ahead of V, from the last key tile down: the diagonal comes first, where there is one. The next tile
+     * is looked for once the first loads are on their way. With two Q buffers its Q follows as soon as its buffer can
+     * be free, when the consumers are a step into this tile. */
+    INLINE void load_tile(int slot) {
         const tile &at = tile_in_slot(slot);
         const int begin = key_tiles_begin_of(at);
         const int last = at.key_tiles_end - 1;
+        const int next_slot = (slot + 1) % TILE_SLOTS;
         int pages_of_k = find_pages(at, last);
         int pages_ahead = find_pages(at, last - 1);
+        fetch_number();
         load_k(at, last, pages_of_k);
         if (Q_BUFFERS == 1) {
             wait_q();
@@ -188,33 +202,25 @@ struct producer {
                 load_k(at, key_tile - 1, pages_of_k);
             }
             load_v(at, key_tile, pages_of_v);
+            if (key_tile == last) {
+                find_next_tile(next_slot);
+            }
             if (Q_BUFFERS == 2 && key_tile == min(begin + 1, last)) {
-                start_tile(slot ^ 1, next_number);
+                wait_q();
+                load_q(next_slot);
             }
         }
-    }
-
-    INLINE void start_tile(int slot, int number) {
-        wait_q();
-        find_tile(number, slot);
-        load_q(slot);
     }
 
     INLINE void run() {
-        int number = blockIdx.x;
         int slot = 0;
+        find_tile(slot);
         if (Q_BUFFERS == 2) {
-            start_tile(slot, number);
-        } else {
-            find_tile(number, slot);
+            load_q(slot);
         }
         while (tile_in_slot(slot).row != NO_TILE) {
-            number = next_number(number);
-            load_tile(slot, number);
-            slot ^= 1;
-            if (Q_BUFFERS == 1) {
-                find_tile(number, slot);
-            }
+            load_tile(slot);
+            slot = (slot + 1) % TILE_SLOTS;
         }
         if (Q_BUFFERS == 1) {
             wait_q();

@@ -30,8 +30,9 @@ struct tile {
 
 constexpr int NO_TILE = -1;
 
-/* The tile in hand and the next one: a Q buffer's, where there are two. */
-constexpr int TILE_SLOTS = 2;
+/* The producer looks for a tile while consumers have the one before in hand, and some of them the one before that. */
+constexpr int TILE_SLOTS = 4;
+static_assert(TILE_SLOTS % Q_BUFFERS == 0, "a slot's number gives its Q buffer");
 constexpr int TILES_OFFSET = (BARRIERS_END + 15) / 16 * 16;
 static_assert(TILES_OFFSET + TILE_SLOTS * sizeof(tile) <= SHARED_BYTES, "control area");
 
@@ -63,7 +64,7 @@ INLINE int key_tiles_begin_of(const tile &at) {
 
 /* The row of the sequence that a tile's row is. */
 INLINE int place_of_row(const attune_sm90_forward_params &p, int row) {
-    return GENERAL ? row / p.pack : row;
+    return GENERAL && p.pack > 1 ? row / p.pack : row;
 }
 
 /* The keys that the row at a place sees: begin to end - 1. */
@@ -114,26 +115,52 @@ INLINE int clamp_side(attune_i64 side) {
     return static_cast<int>(attune_clamp(side, -ATTUNE_SM90_LENGTH_MAX, ATTUNE_SM90_LENGTH_MAX));
 }
 
+/* Sequences are taken by classes of their numbers of keys, each up to half of the one before, so that the last tiles of
+ * a launch are short ones. */
+constexpr int LENGTH_CLASSES = 4;
+
 /* Where a work-group's producer has got to. All lanes of a warp take part. */
 struct tile_search {
+    int length_class;
     int batch = 0;        /* the first of LANES sequences that are looked at */
-    int tiles_before = 0; /* of the sequences before it */
+    int tiles_before = 0; /* of the sequences before it, and of the classes before */
+
+    INLINE explicit tile_search(const attune_sm90_forward_params &p)
+        : length_class(has_lengths(p) ? 0 : LENGTH_CLASSES - 1) {
+    }
+
+    static INLINE bool has_lengths(const attune_sm90_forward_params &p) {
+        return p.cu_seqlens_k.data != nullptr || p.seqused_k.data != nullptr;
+    }
 
     static INLINE int rows_at(const attune_sm90_forward_params &p, int batch) {
-        if (batch >= p.batch) {
-            return 0;
-        }
         const int begin = length_at(p.cu_seqlens_q, batch, 0);
         const int rows = length_at(p.cu_seqlens_q, batch + 1, p.rows) - begin;
         return length_at(p.seqused_q, batch, rows);
+    }
+
+    static INLINE int keys_at(const attune_sm90_forward_params &p, int batch) {
+        const int begin = length_at(p.cu_seqlens_k, batch, 0);
+        const int keys = length_at(p.cu_seqlens_k, batch + 1, p.keys) - begin;
+        return length_at(p.seqused_k, batch, keys);
+    }
+
+    static INLINE int class_at(const attune_sm90_forward_params &p, int batch) {
+        const int halvings = __clz(keys_at(p, batch)) - __clz(p.keys);
+        return has_lengths(p) ? max(0, min(halvings, LENGTH_CLASSES - 1)) : LENGTH_CLASSES - 1;
+    }
+
+    /* Of one head, if the sequence is of the class in hand. */
+    INLINE int row_tiles_at(const attune_sm90_forward_params &p, int batch) const {
+        const bool counts = batch < p.batch && class_at(p, batch) == length_class;
+        return counts ? ceil_div(rows_at(p, batch), p.tile_places) : 0;
     }
 
     static INLINE void set_sequence(const attune_sm90_forward_params &p, tile *at) {
         const int rows = rows_at(p, at->batch);
         at->row_begin = length_at(p.cu_seqlens_q, at->batch, 0);
         at->key_begin = length_at(p.cu_seqlens_k, at->batch, 0);
-        at->keys = length_at(p.cu_seqlens_k, at->batch + 1, p.keys) - at->key_begin;
-        at->keys = length_at(p.seqused_k, at->batch, at->keys);
+        at->keys = keys_at(p, at->batch);
         at->rows_end = min(rows * p.pack, at->row + p.tile_places * p.pack);
         const attune_i64 shift = attune_mask_shift(p.bottom_right != 0, p.diagonal, rows, at->keys);
         at->left = p.window_left < 0 ? -ATTUNE_SM90_LENGTH_MAX : clamp_side(shift - p.window_left);
@@ -149,31 +176,39 @@ struct tile_search {
         at->key_tiles_begin = min(at->keys_begin / TILE_KEYS, at->key_tiles_end - 1);
     }
 
-    /* The numbered tile, numbers rising from call to call: by sequence, in each the last rows of all heads first. */
+    /* The numbered tile, numbers rising from call to call: by class and sequence, in each the last rows of all heads
+     * first. */
     INLINE void find(const attune_sm90_forward_params &p, int number, tile *out_tile) {
         const int lane = threadIdx.x % LANES;
         const int heads = p.heads_q / p.pack;
-        for (; batch < p.batch; batch += LANES) {
-            const int row_tiles = ceil_div(rows_at(p, batch + lane), p.tile_places);
-            int through = row_tiles * heads; /* of the sequences up to this lane's */
+        while (length_class < LENGTH_CLASSES) {
+            int through = row_tiles_at(p, batch + lane) * heads; /* of the sequences up to this lane's */
             for (int step = 1; step < LANES; step *= 2) {
                 const int below = __shfl_up_sync(ALL_LANES, through, step);
                 through += lane >= step ? below : 0;
             }
             const unsigned past = __ballot_sync(ALL_LANES, tiles_before + through > number);
             if (past != 0) {
-                if (lane == __ffs(past) - 1) {
-                    const int from_end = tiles_before + through - 1 - number;
-                    out_tile->batch = batch + lane;
-                    out_tile->head = heads - 1 - from_end % heads;
-                    out_tile->kv_head = out_tile->head * p.pack / p.group;
-                    out_tile->row = from_end / heads * p.tile_places * p.pack;
-                    set_sequence(p, out_tile);
-                    set_keys(p, out_tile);
+                const int found = __ffs(past) - 1;
+                const int from_end = tiles_before + __shfl_sync(ALL_LANES, through, found) - 1 - number;
+                tile at;
+                at.batch = batch + found;
+                at.head = heads - 1 - from_end % heads;
+                at.kv_head = at.head * p.pack / p.group;
+                at.row = from_end / heads * p.tile_places * p.pack;
+                set_sequence(p, &at);
+                set_keys(p, &at);
+                if (lane == 0) { /* who releases the slot to the consumers, too */
+                    *out_tile = at;
                 }
                 return;
             }
             tiles_before += __shfl_sync(ALL_LANES, through, LANES - 1);
+            batch += LANES;
+            if (batch >= p.batch) {
+                batch = 0;
+                length_class++;
+            }
         }
         if (lane == 0) {
             out_tile->row = NO_TILE;

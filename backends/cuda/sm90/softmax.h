@@ -11,6 +11,7 @@
 #define ATTUNE_CUDA_SM90_SOFTMAX_H
 
 #include "backends/cuda/sm90/element.h"
+#include "backends/cuda/sm90/mma.h"
 #include "backends/cuda/sm90/row.h"
 #include "core/portable/softmax.h"
 
@@ -28,7 +29,12 @@ struct row_pair {
     float reference[2]; /* -inf: no key seen yet */
     float sum[2];       /* of this thread's weights */
     float factor[2];    /* by which a move of the reference multiplies O */
-    int credit;         /* above 0: the next step may go by sum. The same in all lanes of a warp */
+    /* Moves that a step's sums have asked for: the step's own weights stay as they are, so O is multiplied when it
+     * holds them, after the next step. 0: none in this warp; else the octaves of one row, of the other, and 1, in
+     * bytes. */
+    uint32_t planned, due;
+    int credit;          /* above 0: the next step may go by sum. The same in all lanes of a warp, as the next two */
+    int cap, cap_misses; /* the polynomial for softcap that is in use, and how often one was too short */
 };
 
 /* ---- What is done to scores before ---- */
@@ -67,37 +73,36 @@ INLINE void change_scores(const attune_sm90_forward_params &p, float (&scores)[S
     }
 }
 
-/* Hides the columns from end on, or those before begin, counted from this thread's first column of the tile. */
-INLINE void hide_from(float (&scores)[SCORES], const int (&end)[2]) {
-#pragma unroll
-    for (int i = 0; i < SCORES; i++) {
-        if (i / 4 * 8 + i % 2 >= end[row_of_score(i)]) {
-            scores[i] = -ATTUNE_INFINITY;
-        }
-    }
+/* Which of a thread's scores of a row lie left of a column, counted from the thread's first: the first so many bits.
+ * They are in columns 0, 1, 8, 9, 16, ... */
+INLINE uint32_t scores_before(int column) {
+    const int scores = column / 8 * 2 + min(column % 8, 2);
+    return column <= 0 ? 0 : scores >= 32 ? ~0u : (1u << scores) - 1;
 }
 
-INLINE void hide_before(float (&scores)[SCORES], const int (&begin)[2]) {
+/* Hides the scores of one of the thread's two rows whose bits are not set. */
+INLINE void hide_unset(float (&scores)[SCORES], int row, uint32_t seen) {
 #pragma unroll
-    for (int i = 0; i < SCORES; i++) {
-        if (i / 4 * 8 + i % 2 < begin[row_of_score(i)]) {
-            scores[i] = -ATTUNE_INFINITY;
-        }
+    for (int n = 0; n < SCORES / 2; n++) {
+        float &score = scores[n / 2 * 4 + row * 2 + n % 2];
+        score = (seen & 1u << n) == 0 ? -ATTUNE_INFINITY : score;
     }
 }
 
 /* ---- The update ---- */
 
-/* Where a move puts a row's reference: so far below the maximum that the largest weight is 2^HEADROOM. f16 loses what
- * is below 2^-25, which tells where the values of the heavy keys are close to 0; bf16 has f32's range. */
-constexpr int HEADROOM = IS_F16 ? 6 : 0;
+/* Where a move puts a row's reference: so that the largest weight, or sum of a thread, is about 2^HEADROOM. bf16 has
+ * f32's range. f16 loses up to 2^-25 of a weight, which tells where the values of the heavy keys are close to 0; O is
+ * given to within 2^-25, too, so the sum must be large. */
+constexpr int HEADROOM = IS_F16 ? 11 : 0;
 
 /* log2 of the largest weight that a step by maximum leaves. */
-constexpr float LAZINESS = IS_F16 ? 12.0f : 24.0f;
+constexpr float LAZINESS = IS_F16 ? 15.0f : 24.0f;
 
 INLINE void start_rows(row_pair *rows) {
     rows->reference[0] = rows->reference[1] = -ATTUNE_INFINITY;
     rows->sum[0] = rows->sum[1] = 0.0f;
+    rows->planned = rows->due = 0;
 }
 
 /* Row maxima, over the four lanes that share a row. NaN is passed over, as its weight tells. */
@@ -141,25 +146,68 @@ INLINE void weigh_scores(const float (&scores)[SCORES], float factor, const floa
     }
 }
 
-/* The same with softcap, which for small scores is a polynomial in them; returns whether this thread's all are small.
- */
-INLINE bool weigh_capped_scores(const attune_sm90_forward_params &p, const float (&scores)[SCORES],
-                                const float (&base)[2], uint32_t (&weights)[WEIGHTS], float (&sum)[2]) {
-    float squares[2] = {0.0f, 0.0f};
+/* The same with softcap, which for small scores is a polynomial in them: cap in powers of their squares. Returns
+ * whether this thread's all are small. */
+template <int TERMS>
+INLINE bool weigh_capped_scores(const attune_sm90_cap &cap, float (&scores)[SCORES], const float (&base)[2],
+                                uint32_t (&weights)[WEIGHTS], float (&sum)[2]) {
+    pin(scores);             /* else the squares of all are taken beforehand, for either polynomial */
+    int largest[2] = {0, 0}; /* squares' bits, which rise with them; NaN is the largest */
     sum[0] = sum[1] = 0.0f;
 #pragma unroll
     for (int i = 0; i < SCORES; i += 2) {
         const int row = row_of_score(i);
-        const float square[2] = {scores[i] * scores[i], scores[i + 1] * scores[i + 1]};
-        const float slope[2] = {fmaf(fmaf(square[0], p.cap[2], p.cap[1]), square[0], p.cap[0]),
-                                fmaf(fmaf(square[1], p.cap[2], p.cap[1]), square[1], p.cap[0])};
-        const float low = exp2_fast(fmaf(scores[i], slope[0], -base[row]));
-        const float high = exp2_fast(fmaf(scores[i + 1], slope[1], -base[row]));
-        weights[i / 2] = pack_elements(low, high);
-        sum[row] += low + high;
-        squares[row] += square[0] + square[1];
+        float weight[2];
+        int bits[2];
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            const float square = scores[i + j] * scores[i + j];
+            bits[j] = __float_as_int(square);
+            float slope = cap.term[TERMS - 1];
+#pragma unroll
+            for (int term = TERMS - 2; term >= 0; term--) {
+                slope = fmaf(slope, square, cap.term[term]);
+            }
+            weight[j] = exp2_fast(fmaf(scores[i + j], slope, -base[row]));
+        }
+        largest[row] = __vimax3_s32(largest[row], bits[0], bits[1]);
+        weights[i / 2] = pack_elements(weight[0], weight[1]);
+        sum[row] += weight[0] + weight[1];
     }
-    return squares[0] <= p.cap_squares && squares[1] <= p.cap_squares;
+    return max(largest[0], largest[1]) <= __float_as_int(cap.square);
+}
+
+/* Weights are not negative, so a small sum proves that none is large. Up to SUM_STAYS nothing is done. Up to SUM_MAX
+ * the weights are sound, bf16 having f32's range and f16 ending at 65,504, and their sums tell where references move
+ * to. */
+constexpr float SUM_STAYS = IS_F16 ? 0x1p15f : 0x1p24f;
+constexpr float SUM_MAX = IS_F16 ? 0x1.ffp15f : 0x1p80f;
+
+/* What a thread's sum may be after a move by maximum: f16 has little room for it to grow. */
+constexpr float SUM_MOVED = IS_F16 ? 0x1p12f : SUM_STAYS;
+
+INLINE bool are_sums_within(const float (&sum)[2], float most) {
+    return !__any_sync(ALL_LANES, !(sum[0] <= most && sum[1] <= most)); /* false for NaN */
+}
+
+/* Moves references up by the powers of two in this step's sums. */
+INLINE void plan_move(row_pair *rows, const float (&sum)[2]) {
+    rows->planned = 1 << 16;
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+        float largest = fmaxf(sum[row], __shfl_xor_sync(ALL_LANES, sum[row], 1));
+        largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, 2));
+        const int octaves = max(0, (__float_as_int(largest) >> 23) - 127 - HEADROOM);
+        rows->sum[row] *= __int_as_float((127 - octaves) << 23);
+        rows->reference[row] += octaves;
+        rows->planned |= octaves << 8 * row;
+    }
+}
+
+/* What a move that is due multiplies O by. */
+INLINE float factor_due(const row_pair &rows, int row) {
+    const int octaves = rows.due >> 8 * row & 0xFF;
+    return __int_as_float((127 - octaves) << 23);
 }
 
 /* By maximum. Returns whether O must be multiplied by rows->factor. */
@@ -180,57 +228,50 @@ INLINE bool softmax_by_maximum(const float (&scores)[SCORES], float factor, row_
     weigh_scores(scores, factor, base, weights, sum);
     rows->sum[0] += sum[0];
     rows->sum[1] += sum[1];
+    if (IS_F16 && moves && !are_sums_within(sum, SUM_MOVED)) {
+        plan_move(rows, sum);
+    }
     return moves;
 }
 
-/* Weights are not negative, so a small sum proves that none is large. Up to SUM_STAYS nothing is done. Up to SUM_MAX
- * the weights are sound, bf16 having f32's range and f16 ending at 65,504, and their sums tell where references move
- * to. */
-constexpr float SUM_STAYS = IS_F16 ? 0x1p12f : 0x1p24f;
-constexpr float SUM_MAX = IS_F16 ? 0x1.ffp15f : 0x1p80f;
-
-INLINE bool are_sums_within(const float (&sum)[2], float most) {
-    return !__any_sync(ALL_LANES, !(sum[0] <= most && sum[1] <= most)); /* false for NaN */
-}
-
-/* A power of two times two elements. */
-INLINE uint32_t scale_pair(uint32_t pair, float factor) {
-    uint32_t scaled;
-    asm("mul.rn." ELEMENT "x2 %0, %1, %2;" : "=r"(scaled) : "r"(pair), "r"(pack_elements(factor, factor)));
-    return scaled;
-}
-
-/* Moves references up by the powers of two in this step's sums, and the weights of this step with them. */
-INLINE void move_references_by_sum(row_pair *rows, const float (&sum)[2], uint32_t (&weights)[WEIGHTS]) {
-#pragma unroll
-    for (int row = 0; row < 2; row++) {
-        float largest = fmaxf(sum[row], __shfl_xor_sync(ALL_LANES, sum[row], 1));
-        largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, 2));
-        const int octaves = max(0, (__float_as_int(largest) >> 23) - 127 - HEADROOM);
-        rows->factor[row] = __int_as_float((127 - octaves) << 23);
-        rows->sum[row] *= rows->factor[row];
-        rows->reference[row] += octaves;
-    }
-#pragma unroll
-    for (int i = 0; i < WEIGHTS; i++) {
-        weights[i] = scale_pair(weights[i], rows->factor[i % 2]);
-    }
-}
-
-/* A step by sum whose sum is past SUM_MAX costs a second pass over the scores. A step that would have gone well earns
- * 1, one that does not costs CREDIT_LOST, so that no data makes this much slower than going by maximum. Credit starts
- * anew with each tile: what a row goes through must not depend on the tile that its work-group had before. */
+/* A step by sum whose sum is past SUM_MAX costs a second pass over the scores, for which the other warps wait. So that
+ * no data makes this much slower than going by maximum, steps by sum take credit: one that goes well earns 1, one that
+ * does not costs CREDIT_LOST, a step by maximum earns 1 where references stay and costs CREDIT_MOVED where they move.
+ * Credit starts anew with each tile: what a row goes through must not depend on the tile that its work-group had
+ * before. f16 has 4 octaves of room where bf16 has 80, so it is only tried after a step by maximum, and later where the
+ * first key tile has rows that a single key rules. */
 #ifdef ATTUNE_SM90_BY_MAXIMUM /* for measuring what going by sum gains */
 constexpr bool BY_MAXIMUM = true;
 #else
 constexpr bool BY_MAXIMUM = false;
 #endif
-constexpr int CREDIT_START = 1, CREDIT_MOST = 4, CREDIT_LOST = 16;
+constexpr int CREDIT_START = IS_F16 ? 0 : 1, CREDIT_START_RULED = -8, CREDIT_MOST = 4;
+constexpr int CREDIT_LOST = IS_F16 ? 64 : 16, CREDIT_MOVED = IS_F16 ? 2 : 0;
+
+/* Of a tile's first step: whether single keys rule most rows of a warp. */
+INLINE bool are_rows_ruled(const row_pair &rows) {
+    int ruled = 0;
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+        float sum = rows.sum[row];
+        sum += __shfl_xor_sync(ALL_LANES, sum, 1);
+        sum += __shfl_xor_sync(ALL_LANES, sum, 2);
+        const bool is_ruled = sum > 0.0f && sum < 0x1p1f * (1 << HEADROOM) && (rows.planned >> 8 * row & 0xFF) == 0;
+        ruled += __popc(__ballot_sync(ALL_LANES, is_ruled));
+    }
+    return ruled > LANES;
+}
+
+INLINE void start_credit(row_pair *rows) {
+    rows->credit = IS_F16 && are_rows_ruled(*rows) ? CREDIT_START_RULED : CREDIT_START;
+}
+
+/* Steps of a tile in which a polynomial for softcap may prove too short. */
+constexpr int CAP_MISSES = 2;
 
 /* What a step by sum does with its sums. False: they prove nothing, and the step goes by maximum. */
-INLINE bool take_sums(row_pair *rows, const float (&sum)[2], uint32_t (&weights)[WEIGHTS], bool *out_moves) {
+INLINE bool take_sums(row_pair *rows, const float (&sum)[2]) {
     const bool stays = are_sums_within(sum, SUM_STAYS);
-    *out_moves = !stays;
     if (!stays && !are_sums_within(sum, SUM_MAX)) {
         rows->credit -= CREDIT_LOST;
         return false;
@@ -239,7 +280,7 @@ INLINE bool take_sums(row_pair *rows, const float (&sum)[2], uint32_t (&weights)
     rows->sum[1] += sum[1];
     rows->credit = min(rows->credit + 1, CREDIT_MOST);
     if (!stays) {
-        move_references_by_sum(rows, sum, weights);
+        plan_move(rows, sum);
     }
     return true;
 }
@@ -247,30 +288,35 @@ INLINE bool take_sums(row_pair *rows, const float (&sum)[2], uint32_t (&weights)
 /* By sum while there is credit: without the pass for the maximum. A row without a reference has base -inf here, so its
  * sum is not finite, and it goes by maximum. Returns whether O must be multiplied by rows->factor. */
 INLINE bool softmax_by_sum(const float (&scores)[SCORES], float factor, row_pair *rows, uint32_t (&weights)[WEIGHTS]) {
-    bool moves;
     if (!BY_MAXIMUM && rows->credit > 0) {
         float sum[2];
         weigh_scores(scores, factor, rows->reference, weights, sum);
-        if (take_sums(rows, sum, weights, &moves)) {
-            return moves;
+        if (take_sums(rows, sum)) {
+            return false;
         }
     }
-    moves = softmax_by_maximum(scores, factor, rows, weights);
-    rows->credit += moves ? 0 : 1;
+    const bool moves = softmax_by_maximum(scores, factor, rows, weights);
+    rows->credit += moves ? -CREDIT_MOVED : 1;
     return moves;
 }
 
-/* The same on scores that softcap has not changed yet; unless all are small, it changes them. */
+/* The same on scores that softcap has not changed yet: by the polynomial in use while all are small enough for it. The
+ * next one is for the steps after this, if there are more such, and after the last one all go by tanh. */
 INLINE bool softmax_capped_by_sum(const attune_sm90_forward_params &p, float (&scores)[SCORES], row_pair *rows,
                                   uint32_t (&weights)[WEIGHTS]) {
-    if (!BY_MAXIMUM && rows->credit > 0) {
-        bool moves;
+    if (!BY_MAXIMUM && rows->credit > 0 && rows->cap < ATTUNE_SM90_CAPS) {
+        bool are_small;
         float sum[2];
-        const bool are_small = weigh_capped_scores(p, scores, rows->reference, weights, sum);
+        if (rows->cap == 0) {
+            are_small = weigh_capped_scores<ATTUNE_SM90_CAP_SHORT>(p.cap[0], scores, rows->reference, weights, sum);
+        } else {
+            are_small = weigh_capped_scores<ATTUNE_SM90_CAP_LONG>(p.cap[1], scores, rows->reference, weights, sum);
+        }
         if (!__all_sync(ALL_LANES, are_small)) {
-            rows->credit -= CREDIT_LOST;
-        } else if (take_sums(rows, sum, weights, &moves)) {
-            return moves;
+            rows->cap_misses++;
+            rows->cap += rows->cap_misses % CAP_MISSES == 0;
+        } else if (take_sums(rows, sum)) {
+            return false;
         }
     }
     change_scores(p, scores);
