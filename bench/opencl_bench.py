@@ -24,6 +24,8 @@ from opencl_driver import Driver
 TURNS_MIN, TURNS_MAX = 3, 20
 FMA_STEPS, FMA_CHAINS, FMA_THREADS = 4096, 16, 256
 TILE_ROWS, PRODUCT_THREADS, ROW_THREADS = 128, 256, 256
+VARIANTS = ("-DTILE_DEPTH=8", "-DTILE_DEPTH=16")  # of the matrix product
+NVIDIA_VARIANTS = tuple(variant + " -cl-nv-maxrregcount=128" for variant in VARIANTS)
 LIMITS = {"f32": 1.5e-6, "f16": 1.5e-3}  # ||X - G|| / ||G||; the unfused one keeps its scores in f16
 NUMPY = {"f32": numpy.float32, "f16": numpy.float16}
 SOURCE = (pathlib.Path(__file__).resolve().parent / "opencl_peers.cl").read_text()
@@ -81,9 +83,10 @@ class Problem:
 class Unfused:
     """Scores are kept in memory, as are those of all heads from forward to backward."""
 
-    def __init__(self, driver, problem):
+    def __init__(self, driver, problem, variant):
         self.driver, self.problem = driver, problem
         self.half = f"-DSTORAGE_IS_HALF={int(problem.dtype == 'f16')} "
+        self.variant = variant
         line_bytes = numpy.dtype(NUMPY[problem.dtype]).itemsize * problem.length ** 2
         self.weights, self.gradient = (driver.buffer(line_bytes * problem.batch * problem.heads) for _ in range(2))
         self.softmax = driver.kernel(SOURCE, "softmax_rows", self.half)
@@ -93,7 +96,7 @@ class Unfused:
         self.to_keys = self.product(problem.head_dim, True, False)
 
     def product(self, columns, a_is_transposed, b_is_transposed):
-        options = (f"{self.half}-DTILE_COLUMNS={columns} -DA_IS_TRANSPOSED={int(a_is_transposed)} "
+        options = (f"{self.half}{self.variant} -DTILE_COLUMNS={columns} -DA_IS_TRANSPOSED={int(a_is_transposed)} "
                    f"-DB_IS_TRANSPOSED={int(b_is_transposed)}")
         return columns, self.driver.kernel(SOURCE, "matrix_product", options)
 
@@ -263,7 +266,7 @@ def measure_pass(what, problem, memory, fused, unfused, options, peak):
 
 def measure(driver, device, problem, drawn, options, peak):
     memory = Memory(driver, problem, drawn)
-    unfused, fused = Unfused(driver, problem), Fused(device, problem, memory)
+    unfused, fused = Unfused(driver, problem, options.variant), Fused(device, problem, memory)
     for what in options.passes.split(","):
         measure_pass(what, problem, memory, fused, unfused, options, peak)
     product, = medians(driver, [lambda: unfused.multiply_scores(*memory.of("q", "k"))], options.seconds / 4)
@@ -273,21 +276,25 @@ def measure(driver, device, problem, drawn, options, peak):
         each.close()
 
 
-def long_product(driver, options, peak):
-    """The unfused one's matrix product where nothing else is in its way: of two large squares."""
+def choose_variant(driver, options, peak):
+    """The fastest of the unfused one's products where nothing else is in its way: of two large squares."""
     side = options.square
     problem = Problem("f32", False, 1, side, 1, 128)
-    unfused = Unfused(driver, problem)
     square, other = driver.buffer(4 * side * side), driver.buffer(4 * side * side)
     lines = Long(side), Long(0), Long(0)
-    run = lambda: unfused.multiply(unfused.to_rows, side, side, side, 1.0, (square, *lines), (other, *lines),
-                                   (unfused.weights, *lines))
-    taken, = medians(driver, [run], options.seconds)
-    rate = 2.0 * side ** 3 / taken
-    print(f"tiled product of {side} x {side}: {rate / 1e12:.3g} TFLOP/s, {100 * rate / peak:.1f}% of the loop", flush=True)
-    unfused.close()
+    rates = {}
+    for variant in VARIANTS + (NVIDIA_VARIANTS if driver.name.startswith("NVIDIA") else ()):
+        unfused = Unfused(driver, problem, variant)
+        run = lambda: unfused.multiply(unfused.to_rows, side, side, side, 1.0, (square, *lines), (other, *lines),
+                                       (unfused.weights, *lines))
+        taken, = medians(driver, [run], options.seconds)
+        rates[variant] = 2.0 * side ** 3 / taken
+        print(f"tiled product of {side} x {side}, {variant}: {rates[variant] / 1e12:.3g} TFLOP/s, "
+              f"{100 * rates[variant] / peak:.1f}% of the loop", flush=True)
+        unfused.close()
     driver.free(square)
     driver.free(other)
+    return max(rates, key=rates.get)
 
 
 def draw(options):
@@ -321,7 +328,7 @@ def main():
         print(f", {100 * peak / (2.0 * options.lanes * driver.compute_units * driver.clock_hz):.1f}% of 2 x lanes x clock",
               end="")
     print(flush=True)
-    long_product(driver, options, peak)
+    options.variant = choose_variant(driver, options, peak)
     print(HEADER, flush=True)
     normal = draw(options)
     for dtype in options.dtypes.split(","):
