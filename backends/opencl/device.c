@@ -126,6 +126,17 @@ static bool has_svm(const struct attune_opencl_device *device) {
            (kinds & CL_DEVICE_SVM_COARSE_GRAIN_BUFFER) != 0;
 }
 
+/* Extension cl_khr_icd, by which the loader finds the driver of an object. */
+static bool has_dispatch(const struct attune_opencl_device *device) {
+    const struct attune_opencl_api *api = device->api;
+    cl_platform_id platform = NULL;
+    char extensions[4096] = "";
+    return api->GetDeviceInfo(device->device, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL) == CL_SUCCESS &&
+           api->GetPlatformInfo(platform, CL_PLATFORM_EXTENSIONS, sizeof extensions - 1, extensions, NULL) ==
+               CL_SUCCESS &&
+           list_has(extensions, "cl_khr_icd", strlen("cl_khr_icd"), " ");
+}
+
 /* ---- Opening ---- */
 
 static attune_status learn(struct attune_opencl_device *device) {
@@ -144,6 +155,7 @@ static attune_status learn(struct attune_opencl_device *device) {
     }
     set_limits(device, facts);
     device->has_svm = has_svm(device);
+    device->has_dispatch = has_dispatch(device);
     status = attune_opencl_device_text(device->api, device->device, CL_DEVICE_VERSION, &device->version);
     return status == ATTUNE_OK
                ? attune_opencl_device_text(device->api, device->device, CL_DEVICE_EXTENSIONS, &device->extensions)

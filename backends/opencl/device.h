@@ -21,6 +21,7 @@ struct attune_opencl_device {
     char *extensions; /* names, separated by spaces */
     bool is_cpu;
     bool has_svm;
+    bool has_dispatch;           /* objects begin with a pointer that is the same for all of a platform's: cl_khr_icd */
     attune_device_limits limits; /* with what ATTUNE_DEVICE_LIMITS puts in their place: kernels are built for these */
     pthread_mutex_t programs_lock;
     struct attune_opencl_program *programs;

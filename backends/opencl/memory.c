@@ -5,6 +5,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdint.h>
+#include <string.h>
 
 #include "backends/opencl/device.h"
 
@@ -197,11 +198,21 @@ static attune_status look_up(const struct attune_opencl_api *api, cl_mem memory,
     return ATTUNE_OK;
 }
 
+/* A loader that is asked about an address that is no object's goes where its first bytes point to. So they are compared
+ * first, where drivers have promised what they are; all else is refused by the driver itself. */
+static bool may_be_object(const struct attune_opencl_device *device, const void *data) {
+    return !device->has_dispatch || memcmp(data, device->device, sizeof(void *)) == 0;
+}
+
 attune_status attune_opencl_memory_range(void *handle, const void *data, attune_memory_range *out_range) {
     struct attune_opencl_device *device = handle;
     attune_status status = attune_opencl_enter(device);
     if (status != ATTUNE_OK || attune_opencl_svm_find(device, data, out_range)) {
         return status;
+    }
+    if (!may_be_object(device, data)) {
+        return attune_opencl_host->fail(ATTUNE_INVALID_ARGUMENT,
+                                        "%p is no cl_mem, nor shared virtual memory of attune_memory_alloc", data);
     }
     const cl_mem memory = (cl_mem)(uintptr_t)data;
     struct object_facts facts = {NULL, NULL, 0, 0};

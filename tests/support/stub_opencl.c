@@ -164,6 +164,16 @@ STUB_EXPORT cl_int CL_API_CALL clGetPlatformIDs(cl_uint capacity, cl_platform_id
     return CL_SUCCESS;
 }
 
+/* The stub's objects have no table of a loader's. */
+STUB_EXPORT cl_int CL_API_CALL clGetPlatformInfo(cl_platform_id platform, cl_platform_info fact, size_t capacity,
+                                                 void *value, size_t *size) {
+    static const char extensions[] = "cl_khr_icd_not";
+    (void)platform;
+    STUB_BEGIN("clGetPlatformInfo");
+    STUB_REQUIRE(fact == CL_PLATFORM_EXTENSIONS, CL_INVALID_VALUE);
+    return stub_answer(extensions, sizeof extensions, capacity, value, size);
+}
+
 STUB_EXPORT cl_int CL_API_CALL clGetDeviceIDs(cl_platform_id platform, cl_device_type type, cl_uint capacity,
                                               cl_device_id *out, cl_uint *count) {
     STUB_BEGIN("clGetDeviceIDs");
@@ -225,6 +235,10 @@ STUB_EXPORT cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_in
     STUB_BEGIN("clGetDeviceInfo");
     STUB_REQUIRE(is_device(device), CL_INVALID_DEVICE);
     switch (fact) {
+    case CL_DEVICE_PLATFORM: {
+        const cl_platform_id platform = &platforms[device->platform];
+        return stub_answer(&platform, sizeof(cl_platform_id), capacity, value, size);
+    }
     case CL_DEVICE_PARENT_DEVICE:
         return stub_answer(&device->parent, sizeof device->parent, capacity, value, size);
     case CL_DEVICE_TYPE:

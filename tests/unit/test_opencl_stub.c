@@ -172,6 +172,7 @@ static struct quiet_function {
     {"clCreateProgramWithBinary", false, false},
     {"clGetProgramInfo", false, false},
     {"clGetProgramBuildInfo", false, false},
+    {"clGetPlatformInfo", false, false},
     {"clGetPlatformIDs", true, false},
     {"clGetDeviceIDs", true, false},
     {"clGetDeviceInfo", true, false},

@@ -14,7 +14,9 @@
 #include "core/portable/softmax.h"
 
 /* Inline, or what is private to a work-item would have an address, and no register. */
-#define FN static inline __attribute__((always_inline))
+#ifndef FN /* a debugger may want functions as they are */
+#    define FN static inline __attribute__((always_inline))
+#endif
 
 #define PASTED(a, b) a##b
 #define PASTE(a, b)  PASTED(a, b)

@@ -1,0 +1,178 @@
+"""Memory, queues, events, threads and forks of an application that has its own OpenCL.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import concurrent.futures
+import contextlib
+import ctypes
+import math
+import os
+
+import attune
+import numpy
+import pytest
+
+BATCH, ROWS, KEYS, HEADS, HEAD_DIM = 2, 37, 70, 3, 16
+SHAPES = {"q": (BATCH, ROWS, HEADS, HEAD_DIM), "k": (BATCH, KEYS, HEADS, HEAD_DIM), "v": (BATCH, KEYS, HEADS, HEAD_DIM),
+          "o": (BATCH, ROWS, HEADS, HEAD_DIM)}
+NORM_LIMIT = 1.5e-6  # docs/semantics.md, "Accuracy"
+CREATE_TYPE_REGION = 0x1220
+SVM = "SVM"
+
+
+class Region(ctypes.Structure):
+    _fields_ = [("origin", ctypes.c_size_t), ("size", ctypes.c_size_t)]
+
+
+def part_of(driver, buffer, offset_bytes, size_bytes):
+    region = Region(offset_bytes, size_bytes)
+    driver.calls.clCreateSubBuffer.restype = ctypes.c_void_p
+    return driver._create("clCreateSubBuffer", buffer, ctypes.c_uint64(1), CREATE_TYPE_REGION, ctypes.byref(region))
+
+
+def tensor(name, data, byte_offset=0, memory="DEFAULT"):
+    made = attune.tensor(numpy.empty(SHAPES[name], numpy.float32))
+    made.data = data.value
+    made.byte_offset = byte_offset
+    made.memory = attune.CONSTANTS["ATTUNE_MEMORY_" + memory]
+    return made
+
+
+@pytest.fixture(scope="module")
+def inputs():
+    generator = numpy.random.default_rng(3)
+    return {name: generator.standard_normal(SHAPES[name], numpy.float32) for name in ("q", "k", "v")}
+
+
+def expected(inputs):
+    q, k, v = (inputs[name].astype(numpy.float64).swapaxes(1, 2) for name in ("q", "k", "v"))
+    score = q @ k.swapaxes(2, 3) / math.sqrt(HEAD_DIM)
+    weight = numpy.exp(score - score.max(3, keepdims=True))
+    return (weight / weight.sum(3, keepdims=True) @ v).swapaxes(1, 2)
+
+
+def assert_right(o, inputs):
+    right = expected(inputs)
+    assert numpy.linalg.norm(o - right) <= NORM_LIMIT * numpy.linalg.norm(right)
+
+
+def run_on(driver, device, inputs, stream=None):
+    """o of one call, on memory objects made for it."""
+    buffers = {name: driver.buffer(4 * math.prod(shape)) for name, shape in SHAPES.items()}
+    for name, array in inputs.items():
+        driver.write(buffers[name], array)
+    device.forward(stream, **{name: tensor(name, buffer) for name, buffer in buffers.items()})
+    device.synchronize(stream)
+    o = driver.read(buffers["o"], SHAPES["o"], numpy.float32)
+    for buffer in buffers.values():
+        driver.free(buffer)
+    return o
+
+
+def test_memory_objects_in_the_callers_queue(driver, device, inputs):
+    with contextlib.closing(device.wrap_stream(driver.queue.value)) as stream:
+        assert_right(run_on(driver, device, inputs, stream), inputs)
+
+
+def test_one_object_with_offsets_and_parts(driver, device, inputs):
+    """q and k by offsets into an object, v in a part of it, o in another part by an offset."""
+    step = 1 << 16
+    whole = driver.buffer(4 * step)
+    image = numpy.full(4 * step, 0x7F, numpy.uint8)
+    for index, name in enumerate(("q", "k", "v")):
+        at = index * step + (64 if name == "q" else 0)
+        image[at:at + inputs[name].nbytes] = inputs[name].view(numpy.uint8).ravel()
+    driver.write(whole, image)
+    parts = {"v": part_of(driver, whole, 2 * step, step), "o": part_of(driver, whole, 3 * step, step)}
+    device.forward(None, q=tensor("q", whole, 64), k=tensor("k", whole, step), v=tensor("v", parts["v"]),
+                   o=tensor("o", parts["o"], 256))
+    device.synchronize()
+    after = driver.read(whole, (4 * step,), numpy.uint8)
+    o_bytes = 4 * math.prod(SHAPES["o"])
+    begin = 3 * step + 256
+    assert_right(after[begin:begin + o_bytes].view(numpy.float32).reshape(SHAPES["o"]), inputs)
+    after[begin:begin + o_bytes] = 0x7F
+    assert (after == image).all()
+    with pytest.raises(attune.Error, match="share"):
+        device.forward(None, q=tensor("q", whole, 64), k=tensor("k", whole, step), v=tensor("v", parts["v"]),
+                       o=tensor("o", whole, 2 * step + 64))
+    for buffer in (*parts.values(), whole):
+        driver.free(buffer)
+
+
+def test_shared_virtual_memory(driver, device, inputs):
+    try:
+        blocks = {name: device.alloc(4 * math.prod(shape), SVM) for name, shape in SHAPES.items()}
+    except attune.Error as error:
+        assert error.status == "UNSUPPORTED"
+        pytest.skip(error.sentence)
+    for name, array in inputs.items():
+        device.copy("HOST_TO_DEVICE", blocks[name], ctypes.c_void_p(array.ctypes.data), array.nbytes)
+    device.forward(None, **{name: tensor(name, block, memory=SVM) for name, block in blocks.items()})
+    o = numpy.empty(SHAPES["o"], numpy.float32)
+    device.copy("DEVICE_TO_HOST", ctypes.c_void_p(o.ctypes.data), blocks["o"], o.nbytes)
+    device.synchronize()
+    assert (o == run_on(driver, device, inputs)).all()
+    for block in blocks.values():
+        device.free(block)
+
+
+def test_host_memory_is_refused(driver, device, inputs):
+    o = driver.buffer(4 * math.prod(SHAPES["o"]))
+    with pytest.raises(attune.Error, match="no cl_mem") as raised:
+        device.forward(None, **inputs, o=tensor("o", o))
+    assert raised.value.status == "INVALID_ARGUMENT"
+    driver.free(o)
+
+
+def test_a_queue_waits_for_another(library, driver, device, inputs):
+    """The second queue's fill comes after the first one's run, and the event knows when each was."""
+    calls = library.calls
+    with contextlib.closing(device.create_stream()) as first, contextlib.closing(device.create_stream()) as second:
+        events = [ctypes.c_void_p(), ctypes.c_void_p()]
+        for event in events:
+            library.call("attune_event_create", device.handle, ctypes.byref(event))
+        buffers = {name: driver.buffer(4 * math.prod(shape)) for name, shape in SHAPES.items()}
+        for name, array in inputs.items():
+            driver.write(buffers[name], array)
+        library.call("attune_event_record", events[0], first.handle)
+        for _ in range(5):
+            device.forward(first, **{name: tensor(name, buffer) for name, buffer in buffers.items()})
+        library.call("attune_event_record", events[1], first.handle)
+        library.call("attune_event_wait", events[1], second.handle)
+        device.fill(buffers["o"], 16, 0xFF, second)
+        device.synchronize(second)
+        seconds = ctypes.c_double()
+        library.call("attune_event_elapsed", events[0], events[1], ctypes.byref(seconds))
+        o = driver.read(buffers["o"], SHAPES["o"], numpy.float32)
+        assert numpy.isnan(o.ravel()[:4]).all() and numpy.isfinite(o.ravel()[4:]).all()
+        assert 0.0 < seconds.value < 60.0
+        calls.attune_event_close.restype = None
+        for event in events:
+            calls.attune_event_close(event)
+        for buffer in buffers.values():
+            driver.free(buffer)
+
+
+def test_threads_on_queues_of_their_own(driver, device, inputs):
+    alone = run_on(driver, device, inputs)
+
+    def work(_):
+        with contextlib.closing(device.create_stream()) as stream:
+            return all((run_on(driver, device, inputs, stream) == alone).all() for _ in range(10))
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(8)))
+
+
+def test_a_fork_is_told(driver, device, inputs):
+    run_on(driver, device, inputs)
+    child = os.fork()
+    if child == 0:
+        try:
+            device.synchronize()
+            os._exit(1)
+        except attune.Error as error:
+            os._exit(0 if error.status == "DEVICE_LOST" and "fork" in error.sentence else 2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    run_on(driver, device, inputs)
