@@ -13,16 +13,18 @@
 
 /* ---- Building ---- */
 
+static int64_t round_up(int64_t value, int64_t multiple) {
+    return attune_ceil_div(value, multiple) * multiple;
+}
+
 static bool is_for_cpu(const attune_kernel_row *row) {
     return strcmp(row->architecture, "cpu") == 0;
 }
 
 /* On a CPU a work-item is alone, with vectors as wide as the registers; elsewhere row->threads work-items have a
  * float4 each. */
-struct opencl_tiling attune_opencl_tiling(const struct attune_opencl_device *device, const attune_kernel_row *row,
-                                          int32_t held, int32_t walked) {
-    struct opencl_tiling tiling = {.held = held, .walked = walked};
-    (void)device;
+static struct opencl_tiling tiling_of(const attune_kernel_row *row) {
+    struct opencl_tiling tiling = {.held = row->tile_rows, .walked = row->tile_keys};
     if (is_for_cpu(row)) {
         tiling.vector = 16;
         tiling.held_threads = 1;
@@ -33,13 +35,53 @@ struct opencl_tiling attune_opencl_tiling(const struct attune_opencl_device *dev
         return tiling;
     }
     tiling.vector = 4;
-    tiling.held_threads = held / tiling.vector;
+    tiling.held_threads = tiling.held / tiling.vector;
     tiling.walked_threads = row->threads / tiling.held_threads;
-    tiling.lines = walked / tiling.walked_threads;
+    tiling.lines = tiling.walked / tiling.walked_threads;
     tiling.columns = 64;
-    tiling.out_threads = row->threads / (attune_min(tiling.columns, walked) / tiling.vector);
-    tiling.out_lines = held / tiling.out_threads;
+    tiling.out_threads = row->threads / ((int32_t)attune_min(tiling.columns, tiling.walked) / tiling.vector);
+    tiling.out_lines = tiling.held / tiling.out_threads;
     return tiling;
+}
+
+/* On a CPU: what a head dim is rounded up to, so that few builds serve all. */
+static int32_t head_dim_class(int64_t head_dim) {
+    return head_dim <= 64 ? 64 : (head_dim <= 128 ? 128 : (int32_t)round_up(head_dim, 256));
+}
+
+static bool try_depth(const struct attune_opencl_device *device, const attune_problem *problem,
+                      opencl_local_bytes local_bytes, int32_t depth, bool is_resident, struct opencl_tiling *tiling) {
+    tiling->depth = depth;
+    tiling->is_resident = is_resident;
+    if (attune_opencl_threads(tiling) == 1) {
+        tiling->columns = (int32_t)attune_min(depth, head_dim_class(problem->head_dim_v));
+    }
+    tiling->head_dim = (int32_t)round_up(problem->head_dim, attune_max(depth, tiling->columns));
+    tiling->head_dim_v = (int32_t)round_up(problem->head_dim_v, attune_max(depth, tiling->columns));
+    tiling->steps = (int32_t)attune_min(tiling->walked, attune_max(4, tiling->walked * depth / tiling->columns));
+    return local_bytes(tiling) <= device->limits.shared_memory_bytes;
+}
+
+/* Longer vectors stay in local memory on CPUs only: on a GPU it is better spent on more work-groups. */
+#define RESIDENT_MAX 128
+
+bool attune_opencl_tiling_choose(const struct attune_opencl_device *device, const attune_kernel_row *row,
+                                 const attune_problem *problem, opencl_local_bytes local_bytes,
+                                 struct opencl_tiling *out_tiling) {
+    static const int32_t depths[] = {32, 16, 8};
+    const int64_t longest = attune_max(problem->head_dim, problem->head_dim_v);
+    *out_tiling = tiling_of(row);
+    if (is_for_cpu(row)) {
+        return try_depth(device, problem, local_bytes, head_dim_class(longest), true, out_tiling) ||
+               try_depth(device, problem, local_bytes, 32, false, out_tiling);
+    }
+    for (int n = 0; n < 3; n++) {
+        if ((longest <= RESIDENT_MAX && try_depth(device, problem, local_bytes, depths[n], true, out_tiling)) ||
+            try_depth(device, problem, local_bytes, depths[n], false, out_tiling)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 #define GENERAL_FEATURES                                                                                               \
@@ -101,10 +143,6 @@ void attune_opencl_options(struct attune_opencl_plan *plan, const struct opencl_
              tiling->walked, tiling->held_threads, tiling->walked_threads, tiling->lines, tiling->out_threads,
              tiling->out_lines, tiling->depth, tiling->steps, tiling->columns, tiling->is_resident, tiling->head_dim,
              tiling->head_dim_v);
-}
-
-int32_t attune_opencl_head_dim_class(int64_t head_dim) {
-    return head_dim <= 64 ? 64 : (head_dim <= 128 ? 128 : (int32_t)attune_opencl_round_up(head_dim, 256));
 }
 
 /* ---- The problem ---- */
@@ -203,10 +241,18 @@ void attune_opencl_attention_fill(const struct attune_opencl_plan *plan, attune_
     out->softcap = softcap_of(problem);
 }
 
-bool attune_opencl_attention_accepts(const attune_problem *problem, char reason[ATTUNE_REASON_MAX]) {
+bool attune_opencl_attention_accepts(const struct attune_opencl_device *device, const attune_kernel_row *row,
+                                     const attune_problem *problem, opencl_local_bytes local_bytes,
+                                     char reason[ATTUNE_REASON_MAX]) {
     const int64_t most = INT_MAX - 1024; /* positions in a tile are counted with 32 bits */
+    struct opencl_tiling tiling;
     if (problem->rows > most || problem->keys > most) {
         snprintf(reason, ATTUNE_REASON_MAX, "it counts rows and keys to %lld", (long long)most);
+        return false;
+    }
+    if (!attune_opencl_tiling_choose(device, row, problem, local_bytes, &tiling)) {
+        snprintf(reason, ATTUNE_REASON_MAX, "it needs %lld bytes of local memory, the device has %lld",
+                 (long long)local_bytes(&tiling), (long long)device->limits.shared_memory_bytes);
         return false;
     }
     return true;

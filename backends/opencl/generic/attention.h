@@ -31,28 +31,27 @@ static inline int32_t attune_opencl_threads(const struct opencl_tiling *tiling) 
     return tiling->held_threads * tiling->walked_threads;
 }
 
-static inline int64_t attune_opencl_round_up(int64_t value, int64_t multiple) {
-    return (value + multiple - 1) / multiple * multiple;
-}
+/* Local memory of a build, as its source declares it. */
+typedef int64_t (*opencl_local_bytes)(const struct opencl_tiling *tiling);
 
-/* The row of a table of kernels by its tile: work-items and blocks, but not what depends on memory. held is the tile's
- * side that work-groups own. */
-struct opencl_tiling attune_opencl_tiling(const struct attune_opencl_device *device, const attune_kernel_row *row,
-                                          int32_t held, int32_t walked);
+/* How a row goes about a problem: its tile, and the deepest slices that fit the device's local memory. False if none
+ * fits. */
+bool attune_opencl_tiling_choose(const struct attune_opencl_device *device, const attune_kernel_row *row,
+                                 const attune_problem *problem, opencl_local_bytes local_bytes,
+                                 struct opencl_tiling *out_tiling);
 
 /* Whether a problem needs what only ATTUNE_GENERAL builds have. pack: of the schedule. */
 bool attune_opencl_is_general(const attune_problem *problem, int32_t pack);
-
-/* On a CPU: what a head dim is rounded up to, so that few builds serve all. */
-int32_t attune_opencl_head_dim_class(int64_t head_dim);
 
 /* Sets the plan's options for the build. */
 void attune_opencl_options(struct attune_opencl_plan *plan, const struct opencl_tiling *tiling);
 
 void attune_opencl_attention_fill(const struct attune_opencl_plan *plan, attune_opencl_attention *out);
 
-/* Whether rows and keys fit what kernels count with. */
-bool attune_opencl_attention_accepts(const attune_problem *problem, char reason[ATTUNE_REASON_MAX]);
+/* Whether rows and keys fit what kernels count with, and a tile fits the device. */
+bool attune_opencl_attention_accepts(const struct attune_opencl_device *device, const attune_kernel_row *row,
+                                     const attune_problem *problem, opencl_local_bytes local_bytes,
+                                     char reason[ATTUNE_REASON_MAX]);
 
 attune_opencl_strides attune_opencl_strides_of(const attune_problem *problem, attune_operand operand);
 

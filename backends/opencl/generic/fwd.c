@@ -22,52 +22,9 @@ static int64_t local_bytes(const struct opencl_tiling *tiling) {
     return (int64_t)sizeof(float) * (held + walked + scores) + of_row * tiling->held;
 }
 
-static bool try_depth(const struct attune_opencl_device *device, const attune_problem *problem, int32_t depth,
-                      bool is_resident, struct opencl_tiling *tiling) {
-    const bool is_cpu = attune_opencl_threads(tiling) == 1;
-    tiling->depth = depth;
-    tiling->is_resident = is_resident;
-    if (is_cpu) {
-        tiling->columns = (int32_t)attune_min(depth, attune_opencl_head_dim_class(problem->head_dim_v));
-    }
-    tiling->head_dim = (int32_t)attune_opencl_round_up(problem->head_dim, depth);
-    tiling->head_dim_v = (int32_t)attune_opencl_round_up(problem->head_dim_v, tiling->columns);
-    tiling->steps = (int32_t)attune_min(tiling->walked, attune_max(4, tiling->walked * depth / tiling->columns));
-    return local_bytes(tiling) <= device->limits.shared_memory_bytes;
-}
-
-/* The deepest slices that fit. A CPU takes whole vectors if it can. */
-static bool choose(const struct attune_opencl_device *device, const attune_kernel_row *row,
-                   const attune_problem *problem, struct opencl_tiling *out_tiling) {
-    static const int32_t depths[] = {32, 16, 8};
-    struct opencl_tiling *tiling = out_tiling;
-    *tiling = attune_opencl_tiling(device, row, row->tile_rows, row->tile_keys);
-    if (attune_opencl_threads(tiling) == 1) {
-        const int64_t longest = attune_max(problem->head_dim, problem->head_dim_v);
-        return try_depth(device, problem, attune_opencl_head_dim_class(longest), true, tiling) ||
-               try_depth(device, problem, 32, false, tiling);
-    }
-    for (int n = 0; n < 3; n++) {
-        if (try_depth(device, problem, depths[n], true, tiling) ||
-            try_depth(device, problem, depths[n], false, tiling)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool accepts(const struct attune_opencl_device *device, const attune_kernel_row *row,
                     const attune_problem *problem, char reason[ATTUNE_REASON_MAX]) {
-    struct opencl_tiling tiling;
-    if (!attune_opencl_attention_accepts(problem, reason)) {
-        return false;
-    }
-    if (!choose(device, row, problem, &tiling)) {
-        snprintf(reason, ATTUNE_REASON_MAX, "it needs %lld bytes of local memory, the device has %lld",
-                 (long long)local_bytes(&tiling), (long long)device->limits.shared_memory_bytes);
-        return false;
-    }
-    return true;
+    return attune_opencl_attention_accepts(device, row, problem, local_bytes, reason);
 }
 
 /* ---- Steps ---- */
@@ -93,7 +50,10 @@ static attune_status prepare(struct attune_opencl_plan *plan) {
     const int64_t groups = plan->schedule.grid[0] * plan->schedule.grid[1] * plan->schedule.grid[2];
     struct opencl_tiling tiling;
     attune_opencl_attention params;
-    (void)choose(plan->device, plan->row, problem, &tiling);
+    (void)attune_opencl_tiling_choose(plan->device, plan->row, problem, local_bytes, &tiling);
+    if (!tiling.is_resident) {
+        tiling.head_dim = 0; /* nothing depends on it: one build serves all */
+    }
     attune_opencl_options(plan, &tiling);
     attune_opencl_attention_fill(plan, &params);
     params.row_tiles = plan->schedule.grid[0];
