@@ -25,10 +25,11 @@ static const char usage[] = "attune bench - how fast: time, speed and share of t
                             "after run. Prints the median, the spread between a tenth of the runs from either\n"
                             "end, TFLOP/s and GB/s of the problem itself (causal and windowed problems are\n"
                             "credited with the pairs that are visible, backward with 2.5 times forward; each\n"
-                            "tensor is moved once), the share of what the device could do at best, if its\n"
-                            "limits tell it, and the error. Flags of outputs say that they are wanted; no\n"
-                            "tensor is written. What cannot be run in a sweep is listed as such; the exit\n"
-                            "status is 0 if anything ran and nothing was wrong.\n";
+                            "tensor is moved once), the share of what the device could do at best (by its\n"
+                            "limits, if they tell it; of a CPU f32 multiply-adds and reads of memory are\n"
+                            "measured), and the error. Flags of outputs say that they are wanted; no tensor\n"
+                            "is written. What cannot be run in a sweep is listed as such; the exit status is\n"
+                            "0 if anything ran and nothing was wrong.\n";
 
 static const char examples[] = "\n"
                                "Examples:\n"

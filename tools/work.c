@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ceiling.h"
 #include "sequences.h"
 
 struct counts {
@@ -120,11 +121,12 @@ static enum tool_exit get_ceiling(const struct workload *workload, struct work *
         return tool_fail_library(status);
     /* The peak is that of f32; matrix units have another one for each of the shorter dtypes. */
     bool has_peak = limits.is_cpu || workload->attention.q.dtype == ATTUNE_DTYPE_F32;
+    const struct ceiling ceiling = ceiling_of(&limits);
     bool is_transfer = workload->options.work == WORK_DECODE || workload->options.work == WORK_APPEND;
     work->ceiling_seconds = 0;
-    if (limits.peak_flops > 0 && limits.peak_bytes_per_second > 0 && (has_peak || is_transfer))
+    if (ceiling.flops_per_second > 0 && ceiling.bytes_per_second > 0 && (has_peak || is_transfer))
         work->ceiling_seconds =
-            fmax(has_peak ? work->flops / limits.peak_flops : 0, work->bytes / limits.peak_bytes_per_second);
+            fmax(has_peak ? work->flops / ceiling.flops_per_second : 0, work->bytes / ceiling.bytes_per_second);
     return TOOL_OK;
 }
 

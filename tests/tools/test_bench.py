@@ -151,6 +151,13 @@ def test_work_of_lengths_is_counted():
     assert window["bytes"] == 4 * 16 * (2 * 2 + 2 * 10) + 4
 
 
+@pytest.mark.skipif(BACKEND != "cpu", reason="others know their peaks, or nothing")
+def test_a_share_of_what_the_cpu_could_do():
+    words = ["--shape", "1,512,512,2,2,64", "--dtype", "bf16"]
+    assert 0 < point(*words)["ceiling_share"] < 2  # the machine may be busy while its peak is measured
+    assert 0 < point(*words, "--op", "decode")["ceiling_share"] < 2
+
+
 def test_work_of_blocks_is_counted():
     np.save("offsets.npy", np.array([0, 1, 3], "i4"))
     np.save("blocks.npy", np.array([1, 0, 2], "i4"))
