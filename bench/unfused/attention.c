@@ -126,7 +126,6 @@ static void find_scores(const struct unfused *unfused, const float *q, const flo
 }
 
 static void find_values(const struct unfused *unfused, const float *v, float *o) {
-    static const float keep[LANES] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     const int64_t tiles = unfused->length / TILE;
     const int64_t head_dim = unfused->head_dim;
     pack_rows(unfused, v, unfused->v);
@@ -136,7 +135,7 @@ static void find_values(const struct unfused *unfused, const float *v, float *o)
         for (int64_t keys = 0; keys < tiles; keys++) {
             for (int64_t strip = rows * TILE_STRIPS; strip < (rows + 1) * TILE_STRIPS; strip++) {
                 attune_generic_multiply_transposed(tile_of(unfused, unfused->v, keys), 0, TILE,
-                                                   score_of(unfused, strip, keys), head_dim, LANES, keep,
+                                                   score_of(unfused, strip, keys), head_dim, LANES, attune_generic_keep,
                                                    strip_of(unfused, unfused->o, strip));
             }
         }

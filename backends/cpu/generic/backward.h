@@ -1,6 +1,7 @@
 /*
  * What the files of backward share. P is recomputed by each that needs it. Every output is computed by who owns it, so
- * that the order of each sum is fixed: dq by tiles of rows, dk and dv by tiles of keys, dbias by its own tiles.
+ * that the order of each sum is fixed: dq by tiles of rows, or by who has all tiles of keys of a head; dk and dv by
+ * tiles of keys, dbias by its own tiles.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -16,6 +17,8 @@ uint64_t attune_generic_dbias_bytes(const attune_problem *problem, const attune_
 
 /* operations: multiply-adds of one of the problem's products, Q K^T and dO V^T together. */
 void attune_generic_dq(const struct attune_cpu_run *run, double operations);
+/* Whether dkv finds dq, too. */
+bool attune_generic_dkv_sums_dq(const attune_problem *problem, const attune_schedule *schedule, int32_t threads);
 void attune_generic_dkv(const struct attune_cpu_run *run, double operations);
 void attune_generic_dbias(const struct attune_cpu_run *run, double operations);
 

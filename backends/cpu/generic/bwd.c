@@ -94,7 +94,8 @@ static void backward_execute(const struct attune_cpu_run *run) {
     const double rows = (double)problem->batch * (double)problem->heads_q * (double)problem->rows;
     const double products = rows * (double)problem->keys * (double)(problem->head_dim + problem->head_dim_v);
     find_rests(run, rows * (double)problem->head_dim_v);
-    if (attune_reference_has(run, ATTUNE_OPERAND_DQ)) {
+    if (attune_reference_has(run, ATTUNE_OPERAND_DQ) &&
+        !attune_generic_dkv_sums_dq(problem, run->schedule, run->team->threads)) {
         attune_generic_dq(run, products);
     }
     if (attune_reference_has(run, ATTUNE_OPERAND_DK) || attune_reference_has(run, ATTUNE_OPERAND_DV)) {

@@ -46,7 +46,6 @@ uint64_t attune_generic_dq_bytes(const attune_problem *problem, const attune_sch
 }
 
 static void add_keys(const struct generic_tile *tile, attune_interval keys, const struct dq_scratch *scratch) {
-    static const float keep[LANES] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     const int64_t head_dim = tile->run->problem->head_dim;
     const int64_t lines = (keys.end - keys.begin + ATTUNE_GENERIC_BLOCK - 1) / ATTUNE_GENERIC_BLOCK;
     const struct generic_matrix k = attune_generic_clean(scratch->gradient.k, lines * ATTUNE_GENERIC_BLOCK,
@@ -55,8 +54,8 @@ static void add_keys(const struct generic_tile *tile, attune_interval keys, cons
         const struct generic_span span = attune_generic_strip_span(&tile->strip[s], keys);
         if (span.begin < span.end) {
             attune_generic_gradient_strip(tile, s, span, &scratch->gradient, false, scratch->weight, scratch->grad);
-            attune_generic_multiply_transposed(k, span.begin, span.end, scratch->grad, head_dim, LANES, keep,
-                                               attune_generic_panel(scratch->dq, s, head_dim));
+            attune_generic_multiply_transposed(k, span.begin, span.end, scratch->grad, head_dim, LANES,
+                                               attune_generic_keep, attune_generic_panel(scratch->dq, s, head_dim));
         }
     }
 }

@@ -98,6 +98,8 @@ void attune_generic_multiply_add(struct generic_matrix a, int64_t rows, struct g
     }
 }
 
+const float attune_generic_keep[LANES] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+
 ATTUNE_GENERIC_INLINE void multiply_transposed(struct generic_matrix a, int64_t begin, int64_t end, const float *b,
                                                int64_t columns, int across, const float *factor, float *out) {
     for (int64_t column = 0; column < columns; column += VECTORS / across) {

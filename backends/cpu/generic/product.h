@@ -22,6 +22,9 @@ void attune_generic_multiply(struct generic_matrix a, int64_t begin, int64_t end
 void attune_generic_multiply_add(struct generic_matrix a, int64_t rows, struct generic_matrix b, int64_t depth,
                                  int64_t panels, struct generic_matrix out);
 
+/* Factors of 1, for the product below. */
+extern const float attune_generic_keep[ATTUNE_GENERIC_LANES];
+
 /* out(i, n) = factor[n] * out(i, n) + sum_k a(k, i) b(k, n), for n of one panel, k from begin to end - 1 and i below
  * columns. width: as above. */
 void attune_generic_multiply_transposed(struct generic_matrix a, int64_t begin, int64_t end, const float *b,
