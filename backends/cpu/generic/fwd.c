@@ -78,13 +78,18 @@ static void scratch_clear(const struct generic_tile *tile, const struct generic_
 
 /* ---- A strip of rows and a tile of keys ---- */
 
+/* scale Q K^T, of lines begin to end - 1. */
+static void multiply_keys(const struct generic_tile *tile, int64_t s, int64_t begin, int64_t end,
+                          const struct generic_forward *scratch) {
+    const int64_t head_dim = tile->run->problem->head_dim;
+    attune_generic_multiply(scratch->k, begin, end, attune_generic_panel(scratch->q, s, head_dim), head_dim,
+                            tile->strip[s].lanes, (float)tile->run->bindings->scale, scratch->score);
+}
+
 void attune_generic_forward_score(const struct generic_tile *tile, int64_t s, struct generic_span span,
                                   const struct generic_forward *scratch) {
-    const int64_t head_dim = tile->run->problem->head_dim;
-    const struct generic_strip *strip = &tile->strip[s];
-    attune_generic_multiply(scratch->k, span.begin, span.end, attune_generic_panel(scratch->q, s, head_dim), head_dim,
-                            strip->lanes, (float)tile->run->bindings->scale, scratch->score);
-    attune_generic_score(tile, strip, span, scratch->score);
+    multiply_keys(tile, s, span.begin, span.end, scratch);
+    attune_generic_score(tile, &tile->strip[s], span, scratch->score);
 }
 
 static void apply_dropout(const struct generic_tile *tile, const struct generic_strip *strip, struct generic_span span,
@@ -98,17 +103,12 @@ static void apply_dropout(const struct generic_tile *tile, const struct generic_
     }
 }
 
-static void forward_strip(const struct generic_tile *tile, int64_t s, attune_interval keys,
-                          const struct generic_forward *scratch) {
+/* From scores on. */
+static void forward_scored(const struct generic_tile *tile, int64_t s, struct generic_span span,
+                           const struct generic_forward *scratch) {
     const int64_t head_dim_v = tile->run->problem->head_dim_v;
     const struct generic_strip *strip = &tile->strip[s];
-    const struct generic_span span = attune_generic_strip_span(strip, keys);
     float factor[LANES];
-    if (span.begin == span.end) {
-        return;
-    }
-    /* S = Q K^T, mask. */
-    attune_generic_forward_score(tile, s, span, scratch);
 
     /* Softmax update. */
     attune_generic_softmax_add(&scratch->state[s], span, scratch->score, factor);
@@ -117,6 +117,60 @@ static void forward_strip(const struct generic_tile *tile, int64_t s, attune_int
     /* O += P V. */
     attune_generic_multiply_transposed(scratch->v, span.begin, span.end, scratch->score, head_dim_v, strip->lanes,
                                        factor, attune_generic_panel(scratch->o, s, head_dim_v));
+}
+
+static void forward_strip(const struct generic_tile *tile, int64_t s, attune_interval keys,
+                          const struct generic_forward *scratch) {
+    const struct generic_span span = attune_generic_strip_span(&tile->strip[s], keys);
+    if (span.begin < span.end) {
+        /* S = Q K^T, mask. */
+        attune_generic_forward_score(tile, s, span, scratch);
+        forward_scored(tile, s, span, scratch);
+    }
+}
+
+/* ---- A tile of keys ---- */
+
+struct keys_and_values {
+    struct reference_vectors k;
+    struct reference_vectors v;
+};
+
+static void load_values(const struct keys_and_values *from, attune_interval keys,
+                        const struct generic_forward *scratch) {
+    attune_generic_load_rows(&from->v, keys.begin, keys.end - keys.begin, scratch->v);
+}
+
+static void forward_keys(const struct generic_tile *tile, const struct keys_and_values *from, attune_interval keys,
+                         const struct generic_forward *scratch) {
+    attune_generic_load_rows(&from->k, keys.begin, keys.end - keys.begin, scratch->k);
+    load_values(from, keys, scratch);
+    for (int64_t s = 0; s < tile->strips; s++) {
+        forward_strip(tile, s, keys, scratch);
+    }
+}
+
+#define KEYS_IN_TURN (2 * ATTUNE_GENERIC_BLOCK)
+
+/* One strip, as in decode: memory decides. Some keys are loaded and multiplied, while V and the next tile's keys are on
+ * their way. */
+static void forward_keys_of_few_rows(const struct generic_tile *tile, const struct keys_and_values *from,
+                                     attune_interval keys, const struct generic_forward *scratch) {
+    const struct generic_span span = attune_generic_strip_span(&tile->strip[0], keys);
+    for (int64_t begin = 0; begin < keys.end - keys.begin; begin += KEYS_IN_TURN) {
+        const int64_t first = keys.begin + begin;
+        const int64_t count = attune_min(KEYS_IN_TURN, keys.end - first);
+        const struct generic_matrix rows = {scratch->k.value + begin * LANES, scratch->k.rows};
+        attune_generic_load_rows(&from->k, first, count, rows);
+        attune_generic_prefetch_rows(&from->v, first, count);
+        attune_generic_prefetch_rows(&from->k, keys.end + begin, attune_min(count, tile->keys.end - keys.end - begin));
+        multiply_keys(tile, 0, attune_max(begin, span.begin), attune_min(begin + KEYS_IN_TURN, span.end), scratch);
+    }
+    if (span.begin < span.end) {
+        attune_generic_score(tile, &tile->strip[0], span, scratch->score);
+        load_values(from, keys, scratch);
+        forward_scored(tile, 0, span, scratch);
+    }
 }
 
 /* ---- Epilogue ---- */
@@ -166,8 +220,10 @@ static void forward_tile(const struct generic_tile *tile, int64_t split, const s
     const struct attune_cpu_run *run = tile->run;
     const struct reference_sequence *sequence = &tile->first.sequence;
     const int64_t head_kv = tile->first.head_kv;
-    const struct reference_vectors k = attune_reference_vectors(run, sequence, ATTUNE_OPERAND_K, head_kv);
-    const struct reference_vectors v = attune_reference_vectors(run, sequence, ATTUNE_OPERAND_V, head_kv);
+    const struct keys_and_values from = {
+        attune_reference_vectors(run, sequence, ATTUNE_OPERAND_K, head_kv),
+        attune_reference_vectors(run, sequence, ATTUNE_OPERAND_V, head_kv),
+    };
 
     /* Load Q. */
     attune_generic_tile_load(tile, ATTUNE_OPERAND_Q, scratch->q);
@@ -181,13 +237,8 @@ static void forward_tile(const struct generic_tile *tile, int64_t split, const s
     const attune_interval tiles = attune_split_tiles(all, run->schedule->splits, split);
     for (int64_t index = tiles.begin; index < tiles.end; index++) {
         const attune_interval keys = attune_generic_key_tile(tile, index);
-        if (!attune_generic_tile_lists(tile, keys)) {
-            continue;
-        }
-        attune_generic_load_rows(&k, keys.begin, keys.end - keys.begin, scratch->k);
-        attune_generic_load_rows(&v, keys.begin, keys.end - keys.begin, scratch->v);
-        for (int64_t s = 0; s < tile->strips; s++) {
-            forward_strip(tile, s, keys, scratch);
+        if (attune_generic_tile_lists(tile, keys)) {
+            (tile->strips == 1 ? forward_keys_of_few_rows : forward_keys)(tile, &from, keys, scratch);
         }
     }
 

@@ -121,6 +121,12 @@ static void prefetch(const struct reference_vectors *vectors, int64_t position) 
     }
 }
 
+void attune_generic_prefetch_rows(const struct reference_vectors *vectors, int64_t first, int64_t count) {
+    for (int64_t position = first; position < first + count; position++) {
+        prefetch(vectors, position);
+    }
+}
+
 void attune_generic_load_rows(const struct reference_vectors *vectors, int64_t first, int64_t count,
                               struct generic_matrix out) {
     const int64_t block = ATTUNE_GENERIC_BLOCK;

@@ -20,6 +20,9 @@ void attune_generic_store_array(attune_dtype dtype, void *array, int64_t count, 
 /* The vector at a position, elements past its end up to the next multiple of LANES being 0. */
 void attune_generic_load_vector(const struct reference_vectors *vectors, int64_t position, float *out);
 
+/* Asks for vectors first to first + count - 1, to be loaded after some work. */
+void attune_generic_prefetch_rows(const struct reference_vectors *vectors, int64_t first, int64_t count);
+
 /* Vectors first to first + count - 1 as rows 0 to count - 1; after them rows of 0 up to the next multiple of BLOCK. */
 void attune_generic_load_rows(const struct reference_vectors *vectors, int64_t first, int64_t count,
                               struct generic_matrix out);
