@@ -40,11 +40,6 @@ def point(*words, **variables):
     return only
 
 
-@pytest.fixture(autouse=True)
-def in_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 # ---------------------------------------------------------------------------------------------
 # Options, each checked against the reference
 

@@ -1,8 +1,5 @@
 """The attune command's manners: exit status, what goes to stdout and stderr, JSON, and files that
-appear together or not at all. Its numbers are tests/oracle's business.
-
-TEST_COMMAND is the command's path, TEST_BACKEND the backend that runs (cpu).
-"""
+appear together or not at all. Its numbers are tests/oracle's business."""
 
 import json
 import os
@@ -14,53 +11,9 @@ import time
 import numpy as np
 import pytest
 
-COMMAND = os.environ["TEST_COMMAND"]
-BACKEND = os.environ.get("TEST_BACKEND", "cpu")
+from calls import BACKEND, COMMAND, ENVIRONMENT, RUN_FLAGS, attune, expect, folder, run_words, write_problem
+
 SUBCOMMANDS = ["devices", "run", "plan", "bench", "tune", "merge", "conform"]
-
-# `run`'s flags as outside scripts use them, from the contract.
-RUN_FLAGS = """
---q --k --v -o --lse --do --dlse --dq --dk --dv --dbias --dsink --probs --backend --dtype --out-dtype --layout --scale
---causal --align --diagonal --window --softcap --alibi --bias --mask --sink --dropout --seed --offset --cu-seqlens-q
---cu-seqlens-k --max-seqlen-q --max-seqlen-k --seqused-q --seqused-k --leftpad-k --block-table --page-size
---block-sparse --descale-q --descale-k --descale-v --knew --vnew --cos --sin --rotary-interleaved --k-out --v-out
---splits --tile --kernel --deterministic --check --repeat --json
-""".split()
-
-
-ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("ATTUNE_")}
-
-
-def attune(*words, stdout=subprocess.PIPE, **variables):
-    line = [COMMAND, *map(str, words)]
-    return subprocess.run(
-        line, env=ENVIRONMENT | variables, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=60
-    )
-
-
-def expect(status, *words, **variables):
-    result = attune(*words, **variables)
-    assert result.returncode == status, f"{words}: {result.returncode}\n{result.stdout}{result.stderr}"
-    return result
-
-
-@pytest.fixture(autouse=True)
-def in_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
-def write_problem(rows=5, keys=7, heads=4, heads_kv=2, head_dim=8):
-    rng = np.random.default_rng(1)
-    for name, length, count in (("q", rows, heads), ("k", keys, heads_kv), ("v", keys, heads_kv), ("do", rows, heads)):
-        np.save(f"{name}.npy", rng.standard_normal((2, length, count, head_dim)).astype("f4"))
-
-
-def run_words(*more):
-    return ["run", "--backend", BACKEND, "--q", "q.npy", "--k", "k.npy", "--v", "v.npy", *more]
-
-
-def folder():
-    return {name: os.path.getsize(name) for name in os.listdir()}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -364,111 +317,6 @@ def test_a_name_that_starts_with_a_dash():
     write_problem()
     expect(0, *run_words("-o", "-o.npy", "--scale", "-0.5"))
     assert os.path.exists("-o.npy")
-
-
-# ---------------------------------------------------------------------------------------------
-# plan
-
-
-def plan(status, *words):
-    return expect(status, "plan", "--backend", BACKEND, *words)
-
-
-def test_plan_text():
-    text = plan(0, "--shape", "2,5,7,4,2,8", "--causal").stdout
-    assert json.loads(plan(0, "--shape", "2,5,7,4,2,8", "--causal", "--json").stdout)["kernel"] in text
-
-
-PLAN_FIELDS = """
-op status kernel device tile_rows tile_keys tile_is_tuned splits pack grid alignment_bytes workspace_bytes tensor_bytes
-visible_pairs flops bytes intensity seconds_at_peak compute_bound refusals
-""".split()
-
-
-def test_plan_json():
-    fields = json.loads(plan(0, "--shape", "2,5,7,4,2,8", "--json").stdout)
-    assert list(fields) == PLAN_FIELDS
-    assert fields["op"] == "fwd" and fields["status"] == "OK"
-    assert fields["visible_pairs"] == 2 * 4 * 5 * 7
-    assert fields["flops"] == 2 * 2 * 8 * fields["visible_pairs"]
-
-
-def test_plan_backward():
-    fields = json.loads(plan(0, "--shape", "2,5,7,4,2,8", "--op", "bwd", "--json").stdout)
-    assert fields["op"] == "bwd" and fields["kernel"]
-    implied = json.loads(plan(0, "--shape", "2,5,7,4,2,8", "--do", "x", "--dq", "y", "--json").stdout)
-    assert implied["op"] == "bwd"
-
-
-def write_blocks(offsets, blocks):
-    np.save("offsets.npy", np.array(offsets, "i4"))
-    np.save("blocks.npy", np.array(blocks, "i4"))
-
-
-def test_plan_tells_what_is_left_of_dense():
-    write_blocks([0, 1, 3], [1, 0, 2])
-    words = ["--shape", "2,5,7,4,2,8", "--block-sparse", "offsets.npy,blocks.npy,3,3"]
-    assert "3 of 6 computed, 48.57% of dense" in plan(0, *words).stdout
-    fields = json.loads(plan(0, *words, "--json").stdout)
-    assert fields["block_list"] == {"blocks": 3, "blocks_dense": 6, "share": pytest.approx(17 / 35)}
-    write_blocks([[0, 1, 3]] * 3 + [[3, 3, 3]], [1, 0, 2])
-    assert json.loads(plan(0, *words, "--json").stdout)["block_list"]["blocks"] == 9
-    write_blocks([0, 1, 3], [1, 2, 2])
-    assert "col_idx[2] = 2" in plan(2, *words).stderr
-
-
-def test_plan_makes_pages_of_its_own():
-    words = ["--shape", "2,1,100,4,2,8", "--page-size", "16"]
-    fields = json.loads(plan(0, *words, "--json").stdout)
-    assert "block_table" in plan(0, *words).stdout and fields["visible_pairs"] == 2 * 4 * 112
-
-
-def test_plan_is_the_plan_of_run():
-    write_problem()
-    np.save("offsets.npy", np.array([0, 2, 5], "i4"))
-    np.save("q.npy", np.load("q.npy")[0])
-    words = ["--cu-seqlens-q", "offsets.npy", "--dtype", "bf16", "--causal"]
-    summary = json.loads(expect(0, *run_words(*words, "--json")).stdout)
-    fields = json.loads(plan(0, "--shape", "2,3,7,4,2,8", *words, "--json").stdout)
-    assert fields["kernel"] == summary["passes"][0]["kernel"]
-    assert plan(2, "--shape", "2,2,7,4,2,8", *words).stderr.count("--cu-seqlens-q") == 1
-    assert plan(2, "--shape", "3,3,7,4,2,8", *words).stderr.count("--cu-seqlens-q") == 1
-
-
-def test_plan_reads_no_more_than_shapes_and_writes_nothing():
-    before = folder()
-    plan(0, "--shape", "2,5,7,4,2,8", "-o", "o.npy", "--lse", "lse.npy", "--probs", "p.npy")
-    assert folder() == before
-    np.save("new.npy", np.zeros((2, 1, 2, 8), "f4"))
-    before = folder()
-    words = ["--knew", "new.npy", "--vnew", "new.npy", "--k-out", "k.npy", "--v-out", "v.npy", "--repeat", 3]
-    plan(0, "--shape", "2,5,7,4,2,8", *words)
-    assert folder() == before
-
-
-def test_plan_of_a_packed_batch_shorter_than_the_maximal_length():
-    np.save("cu.npy", np.array([0, 2, 5], "i4"))
-    words = ["--shape", "2,9,7,4,2,8", "--cu-seqlens-q", "cu.npy", "--cu-seqlens-k", "cu.npy"]
-    plan(0, *words)
-    plan(0, *words, "--max-seqlen-q", 8, "--max-seqlen-k", 6)
-
-
-def test_plan_takes_each_option_of_run():
-    taken = set(re.findall(r"^  (-o|--[a-z-]+)", expect(0, "plan", "--help").stdout, re.MULTILINE))
-    assert set(RUN_FLAGS) - taken == {"--q", "--k", "--v"}
-
-
-def test_plan_of_a_refused_problem():
-    result = plan(3, "--shape", "2,5,7,4,2,1000")
-    assert "1000" in result.stdout and result.stderr.startswith("attune plan: ")
-    fields = json.loads(plan(3, "--shape", "2,5,7,4,2,1000", "--json").stdout)
-    assert fields["status"] == "UNSUPPORTED" and fields["kernel"] is None
-    assert all(refusal["kernel"] and refusal["reason"] for refusal in fields["refusals"]) and fields["refusals"]
-
-
-@pytest.mark.parametrize("shape", ["2,5,7,4,3,8", "2,5,7,4,2", "9223372036854775807,9223372036854775807,1,1,1,1"])
-def test_plan_of_nonsense(shape):
-    assert plan(2, "--shape", shape).stderr.startswith("attune plan: ")
 
 
 # ---------------------------------------------------------------------------------------------
