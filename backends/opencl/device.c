@@ -59,6 +59,7 @@ enum fact {
     L2_BYTES,
     MEMORY_BYTES,
     ALIGNMENT_BITS,
+    VECTOR_FLOATS,
     HAS_COMPILER,
     IS_AVAILABLE,
     IS_LITTLE_ENDIAN,
@@ -75,6 +76,7 @@ static const struct {
     [L2_BYTES] = {CL_DEVICE_GLOBAL_MEM_CACHE_SIZE, NULL},
     [MEMORY_BYTES] = {CL_DEVICE_GLOBAL_MEM_SIZE, "memory"},
     [ALIGNMENT_BITS] = {CL_DEVICE_MEM_BASE_ADDR_ALIGN, "an alignment"},
+    [VECTOR_FLOATS] = {CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, NULL},
     [HAS_COMPILER] = {CL_DEVICE_COMPILER_AVAILABLE, "a compiler"},
     [IS_AVAILABLE] = {CL_DEVICE_AVAILABLE, "its availability"},
     [IS_LITTLE_ENDIAN] = {CL_DEVICE_ENDIAN_LITTLE, "little-endian memory"},
@@ -154,6 +156,7 @@ static attune_status learn(struct attune_opencl_device *device) {
         return status;
     }
     set_limits(device, facts);
+    device->vector_floats = (int32_t)facts[VECTOR_FLOATS];
     device->has_svm = has_svm(device);
     device->has_dispatch = has_dispatch(device);
     status = attune_opencl_device_text(device->api, device->device, CL_DEVICE_VERSION, &device->version);

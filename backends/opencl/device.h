@@ -20,6 +20,7 @@ struct attune_opencl_device {
     char *version;    /* of OpenCL, and what the driver says besides */
     char *extensions; /* names, separated by spaces */
     bool is_cpu;
+    int32_t vector_floats; /* of the device's registers */
     bool has_svm;
     bool has_dispatch;           /* objects begin with a pointer that is the same for all of a platform's: cl_khr_icd */
     attune_device_limits limits; /* with what ATTUNE_DEVICE_LIMITS puts in their place: kernels are built for these */

@@ -255,6 +255,7 @@ STUB_EXPORT cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_in
         return answer_wide(fact, 1024, capacity, value, size);
     case CL_DEVICE_MEM_BASE_ADDR_ALIGN:
         return answer_number(fact, 1024, capacity, value, size);
+    case CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT:
     case CL_DEVICE_COMPILER_AVAILABLE:
     case CL_DEVICE_AVAILABLE:
     case CL_DEVICE_ENDIAN_LITTLE:

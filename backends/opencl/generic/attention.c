@@ -23,10 +23,10 @@ static bool is_for_cpu(const attune_kernel_row *row) {
 
 /* On a CPU a work-item is alone, with vectors as wide as the registers; elsewhere row->threads work-items have a
  * float4 each. */
-static struct opencl_tiling tiling_of(const attune_kernel_row *row) {
+static struct opencl_tiling tiling_of(const struct attune_opencl_device *device, const attune_kernel_row *row) {
     struct opencl_tiling tiling = {.held = row->tile_rows, .walked = row->tile_keys};
     if (is_for_cpu(row)) {
-        tiling.vector = 16;
+        tiling.vector = device->vector_floats >= 16 ? 16 : (device->vector_floats >= 8 ? 8 : 4);
         tiling.held_threads = 1;
         tiling.walked_threads = 1;
         tiling.lines = 8;
@@ -70,7 +70,7 @@ bool attune_opencl_tiling_choose(const struct attune_opencl_device *device, cons
                                  struct opencl_tiling *out_tiling) {
     static const int32_t depths[] = {32, 16, 8};
     const int64_t longest = attune_max(problem->head_dim, problem->head_dim_v);
-    *out_tiling = tiling_of(row);
+    *out_tiling = tiling_of(device, row);
     if (is_for_cpu(row)) {
         return try_depth(device, problem, local_bytes, head_dim_class(longest), true, out_tiling) ||
                try_depth(device, problem, local_bytes, 32, false, out_tiling);
