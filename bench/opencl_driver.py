@@ -34,6 +34,7 @@ class Driver:
         self.name = self._text(self.device, DEVICE_NAME)
         self.compute_units = self._number(DEVICE_COMPUTE_UNITS)
         self.clock_hz = 1e6 * self._number(DEVICE_CLOCK)
+        self.kernels = {}
 
     def _call(self, name, *arguments):
         result = getattr(self.calls, name)(*arguments)
@@ -98,6 +99,13 @@ class Driver:
     # ---- Kernels ----
 
     def kernel(self, text, name, options):
+        """A kernel of a text; the same one for the same options."""
+        key = text, name, options
+        if key not in self.kernels:
+            self.kernels[key] = self._build(text, name, options)
+        return self.kernels[key]
+
+    def _build(self, text, name, options):
         source = ctypes.c_char_p(text.encode())
         program = self._create("clCreateProgramWithSource", self.context, 1, ctypes.byref(source), None)
         if self.calls.clBuildProgram(program, 1, ctypes.byref(self.device), options.encode(), None, None) != 0:
