@@ -24,8 +24,7 @@ from opencl_driver import Driver
 TURNS_MIN, TURNS_MAX = 3, 20
 FMA_STEPS, FMA_CHAINS, FMA_THREADS = 4096, 16, 256
 TILE_ROWS, PRODUCT_THREADS, ROW_THREADS = 128, 256, 256
-VARIANTS = ("-DTILE_DEPTH=8", "-DTILE_DEPTH=16")  # of the matrix product
-NVIDIA_VARIANTS = tuple(variant + " -cl-nv-maxrregcount=128" for variant in VARIANTS)
+VARIANTS = [(depth, columns) for depth in (8, 16) for columns in (128, 64)]  # of the matrix product's tiles
 LIMITS = {"f32": 1.5e-6, "f16": 1.5e-3}  # ||X - G|| / ||G||; the unfused one keeps its scores in f16
 NUMPY = {"f32": numpy.float32, "f16": numpy.float16}
 SOURCE = (pathlib.Path(__file__).resolve().parent / "opencl_peers.cl").read_text()
@@ -86,7 +85,7 @@ class Unfused:
     def __init__(self, driver, problem, variant):
         self.driver, self.problem = driver, problem
         self.half = f"-DSTORAGE_IS_HALF={int(problem.dtype == 'f16')} "
-        self.variant = variant
+        self.tile_depth, self.columns_max = variant
         line_bytes = numpy.dtype(NUMPY[problem.dtype]).itemsize * problem.length ** 2
         self.weights, self.gradient = (driver.buffer(line_bytes * problem.batch * problem.heads) for _ in range(2))
         self.softmax = driver.kernel(SOURCE, "softmax_rows", self.half)
@@ -96,7 +95,8 @@ class Unfused:
         self.to_keys = self.product(problem.head_dim, True, False)
 
     def product(self, columns, a_is_transposed, b_is_transposed):
-        options = (f"{self.half}{self.variant} -DTILE_COLUMNS={columns} -DA_IS_TRANSPOSED={int(a_is_transposed)} "
+        columns = min(columns, self.columns_max)
+        options = (f"{self.half} -DTILE_DEPTH={self.tile_depth} -DTILE_COLUMNS={columns} -DA_IS_TRANSPOSED={int(a_is_transposed)} "
                    f"-DB_IS_TRANSPOSED={int(b_is_transposed)}")
         return columns, self.driver.kernel(SOURCE, "matrix_product", options)
 
@@ -283,14 +283,14 @@ def choose_variant(driver, options, peak):
     square, other = driver.buffer(4 * side * side), driver.buffer(4 * side * side)
     lines = Long(side), Long(0), Long(0)
     rates = {}
-    for variant in VARIANTS + (NVIDIA_VARIANTS if driver.name.startswith("NVIDIA") else ()):
+    for variant in VARIANTS:
         unfused = Unfused(driver, problem, variant)
         run = lambda: unfused.multiply(unfused.to_rows, side, side, side, 1.0, (square, *lines), (other, *lines),
                                        (unfused.weights, *lines))
         taken, = medians(driver, [run], options.seconds)
         rates[variant] = 2.0 * side ** 3 / taken
-        print(f"tiled product of {side} x {side}, {variant}: {rates[variant] / 1e12:.3g} TFLOP/s, "
-              f"{100 * rates[variant] / peak:.1f}% of the loop", flush=True)
+        print(f"tiled product of {side} x {side}, tiles of {variant[1]} columns, {variant[0]} deep: "
+              f"{rates[variant] / 1e12:.3g} TFLOP/s, {100 * rates[variant] / peak:.1f}% of the loop", flush=True)
         unfused.close()
     driver.free(square)
     driver.free(other)
