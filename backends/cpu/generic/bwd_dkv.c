@@ -39,20 +39,32 @@ static int64_t dq_floats(const attune_problem *problem) {
     return attune_generic_panels(problem->rows) * attune_generic_round_up(problem->head_dim) * LANES * group;
 }
 
+/* Rows and heads first, so that nothing overflows. */
+static bool dq_fits(const attune_problem *problem) {
+    return problem->rows <= DQ_BYTES_MAX && problem->heads_q <= DQ_BYTES_MAX &&
+           dq_floats(problem) * (int64_t)sizeof(float) <= DQ_BYTES_MAX;
+}
+
 static bool wants(const attune_problem *problem, attune_operand operand) {
     return problem->operand[operand].dtype != ATTUNE_DTYPE_NONE;
 }
 
+/* Sequences may be of very different lengths: one of them may be nearly all of the work. */
+static bool has_lengths(const attune_problem *problem) {
+    return wants(problem, ATTUNE_OPERAND_CU_SEQLENS_Q) || wants(problem, ATTUNE_OPERAND_CU_SEQLENS_K) ||
+           wants(problem, ATTUNE_OPERAND_SEQUSED_Q) || wants(problem, ATTUNE_OPERAND_SEQUSED_K);
+}
+
 /* Heads dealt out whole must keep three quarters of the threads at work, as else the other way is faster. */
 bool attune_generic_dkv_sums_dq(const attune_problem *problem, const attune_schedule *schedule, int32_t threads) {
-    const int64_t heads = problem->batch * problem->heads_kv;
+    const int64_t heads = has_lengths(problem) ? problem->heads_kv : problem->batch * problem->heads_kv;
     const bool is_wanted =
         wants(problem, ATTUNE_OPERAND_DQ) && (wants(problem, ATTUNE_OPERAND_DK) || wants(problem, ATTUNE_OPERAND_DV));
-    if (heads == 0 || !is_wanted || schedule->tile_rows % LANES != 0) {
+    if (problem->batch * problem->heads_kv == 0 || !is_wanted || schedule->tile_rows % LANES != 0) {
         return false;
     }
     const bool is_even = 4 * heads >= 3 * attune_ceil_div(heads, threads) * threads;
-    return is_even && dq_floats(problem) * (int64_t)sizeof(float) <= DQ_BYTES_MAX;
+    return is_even && dq_fits(problem);
 }
 
 /* ---- What a thread works with ---- */
