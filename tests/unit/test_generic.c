@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "attune/backend_util.h"
+#include "backends/cpu/generic/backward.h"
 #include "tests/unit/generic_case.h"
 
 static void check_random(attune_op op, unsigned first_seed, unsigned count) {
@@ -113,8 +114,16 @@ static void check_same_bits(struct generic_case *drawn, const struct generic_way
     }
 }
 
+/* Whether dQ comes with dK and dV. */
+static bool sums_dq(const struct generic_case *drawn, const struct generic_way *way) {
+    const attune_schedule schedule = {.tile_rows = way->tile_rows};
+    return drawn->test.problem.op == ATTUNE_OP_BACKWARD &&
+           attune_generic_dkv_sums_dq(&drawn->test.problem, &schedule, way->threads);
+}
+
 static void test_threads_change_no_bit(void **state) {
     (void)state;
+    int differing = 0; /* in how dQ is found */
     for (unsigned seed = 5000; seed < 5030; seed++) {
         struct generic_case drawn = generic_case_draw(seed % 2 == 0 ? ATTUNE_OP_FORWARD : ATTUNE_OP_BACKWARD, seed);
         struct generic_way one = generic_case_draw_way(&drawn);
@@ -122,9 +131,11 @@ static void test_threads_change_no_bit(void **state) {
         one.threads = 1;
         for (other.threads = 2; other.threads <= 3; other.threads++) {
             check_same_bits(&drawn, &one, &other);
+            differing += sums_dq(&drawn, &one) != sums_dq(&drawn, &other);
         }
         generic_case_free(&drawn);
     }
+    assert_true(differing > 3);
 }
 
 int main(void) {
