@@ -171,14 +171,30 @@ struct consumer {
 
     /* ---- Scores ---- */
 
-    INLINE void issue_scores(int of_slot) {
-        const uint64_t q_tile = matrix_descriptor(q_rows(of_slot), 16);
-        const uint64_t k_tile = matrix_descriptor(shared_address(K_OFFSET) + k.buffer() * K_BYTES, 16);
+    struct score_operands {
+        uint64_t q, k;
+    };
+
+    /* Before the turn, in which the others wait. */
+    INLINE score_operands find_score_operands(int of_slot) const {
+        score_operands found = {matrix_descriptor(q_rows(of_slot), 16),
+                                matrix_descriptor(shared_address(K_OFFSET) + k.buffer() * K_BYTES, 16)};
+        asm volatile("" : "+l"(found.q), "+l"(found.k));
+        return found;
+    }
+
+    INLINE uint64_t find_output_operand() const {
+        uint64_t found = matrix_descriptor(shared_address(V_OFFSET) + v.buffer() * V_BYTES, TILE_KEYS * PANEL_BYTES);
+        asm volatile("" : "+l"(found));
+        return found;
+    }
+
+    INLINE void issue_scores(const score_operands &from) {
         mma_fence();
 #pragma unroll
         for (int step = 0; step < HEAD_DIM / 16; step++) {
-            product<TILE_KEYS>::from_shared(scores, q_tile + column_step(step, TILE_ROWS),
-                                            k_tile + column_step(step, TILE_KEYS), step > 0);
+            product<TILE_KEYS>::from_shared(scores, from.q + column_step(step, TILE_ROWS),
+                                            from.k + column_step(step, TILE_KEYS), step > 0);
         }
         mma_commit();
     }
@@ -209,7 +225,7 @@ struct consumer {
             hide(seen_end - 1);
         }
         start_rows(&rows);
-        softmax_by_maximum(scores, p.score_factor, &rows, weights);
+        softmax_by_maximum(scores, p.score_factor, false, &rows, weights);
         start_credit(&rows);
         rows.due = rows.planned;
         rows.planned = 0;
@@ -220,9 +236,7 @@ struct consumer {
 
     /* ---- Output ---- */
 
-    INLINE void issue_output() {
-        const uint64_t v_tile =
-            matrix_descriptor(shared_address(V_OFFSET) + v.buffer() * V_BYTES, TILE_KEYS * PANEL_BYTES);
+    INLINE void issue_output(uint64_t v_tile) {
         mma_fence();
 #pragma unroll
         for (int step = 0; step < TILE_KEYS / 16; step++) {
@@ -323,11 +337,13 @@ struct consumer {
     /* S of one key tile and O += P V of the one before in one turn, both waited for: the softmax that follows lies
      * under the products of the other warpgroups. */
     INLINE void multiply(int scores_slot) {
+        const score_operands from = find_score_operands(scores_slot);
+        const uint64_t v_tile = find_output_operand();
         wait_k();
         take_turn();
-        issue_scores(scores_slot);
+        issue_scores(from);
         wait_v();
-        issue_output();
+        issue_output(v_tile);
         pass_turn();
         mma_wait();
         pin(scores);
@@ -355,7 +371,7 @@ struct consumer {
         multiply(slot);
         change_scores(p, scores);
         hide(key_tile);
-        finish_step(softmax_by_maximum(scores, p.score_factor, &rows, weights));
+        finish_step(softmax_by_maximum(scores, p.score_factor, false, &rows, weights));
     }
 
     INLINE void step_by_sum(int key_tile) {
@@ -384,7 +400,7 @@ struct consumer {
         if (takes_turn) {
             take_turn();
         }
-        issue_scores(of_slot);
+        issue_scores(find_score_operands(of_slot));
         if (takes_turn) {
             pass_turn();
         }
@@ -426,7 +442,7 @@ struct consumer {
         if (takes_turn) {
             take_turn();
         }
-        issue_output();
+        issue_output(find_output_operand());
         if (takes_turn) {
             pass_turn();
         }

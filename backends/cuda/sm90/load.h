@@ -126,6 +126,7 @@ struct producer {
         return GENERAL && p.page_size != 0 ? find_page(at, key_tile, threadIdx.x % LANES) : 0;
     }
 
+    /* A key tile of several boxes. pages: what find_pages has found. */
     INLINE void copy_pages(uint32_t to, const CUtensorMap &map, uint32_t barrier, int panels, const tile &at,
                            int key_tile, int pages, int head) {
         int in_page = place_in_page(key_tile * TILE_KEYS);
@@ -142,21 +143,24 @@ struct producer {
         }
     }
 
-    /* pages: what find_pages has found. */
     INLINE void copy_keys(uint32_t to, const CUtensorMap &map, uint32_t barrier, int panels, const tile &at,
                           int key_tile, int pages, attune_sm90_steps step) {
         const int head = at.kv_head * step.head;
         if (leads) {
             mbarrier_expect(barrier, panels * TILE_KEYS * PANEL_BYTES);
         }
+        int row = key_tile * TILE_KEYS + (GENERAL ? at.key_begin : 0);
+        int batch = at.batch * step.batch;
         if (GENERAL && p.page_size != 0) {
-            copy_pages(to, map, barrier, panels, at, key_tile, pages, head);
-            return;
+            if (p.page_box < TILE_KEYS) {
+                copy_pages(to, map, barrier, panels, at, key_tile, pages, head);
+                return;
+            }
+            row = place_in_page(row);
+            batch = pages; /* of the leading lane */
         }
-        const int row = (GENERAL ? at.key_begin : 0) + key_tile * TILE_KEYS;
         for (int panel = 0; leads && panel < panels; panel++) {
-            copy_box(to + panel * TILE_KEYS * PANEL_BYTES, map, barrier, panel * PANEL, row, head,
-                     at.batch * step.batch, read_again);
+            copy_box(to + panel * TILE_KEYS * PANEL_BYTES, map, barrier, panel * PANEL, row, head, batch, read_again);
         }
     }
 

@@ -91,7 +91,7 @@ INLINE void hide_unset(float (&scores)[SCORES], int row, uint32_t seen) {
 
 /* ---- The update ---- */
 
-/* Where a move puts a row's reference: so that the largest weight, or sum of a thread, is about 2^HEADROOM. bf16 has
+/* Where a move puts a row's reference: so that the largest weight, or the row's sum, is about 2^HEADROOM. bf16 has
  * f32's range. f16 loses up to 2^-25 of a weight, which tells where the values of the heavy keys are close to 0; O is
  * given to within 2^-25, too, so the sum must be large. */
 constexpr int HEADROOM = IS_F16 ? 11 : 0;
@@ -180,14 +180,19 @@ INLINE bool weigh_capped_scores(const attune_sm90_cap &cap, float (&scores)[SCOR
 /* Weights are not negative, so a small sum proves that none is large. Up to SUM_STAYS nothing is done. Up to SUM_MAX
  * the weights are sound, bf16 having f32's range and f16 ending at 65,504, and their sums tell where references move
  * to. */
-constexpr float SUM_STAYS = IS_F16 ? 0x1p15f : 0x1p24f;
+constexpr float SUM_STAYS = IS_F16 ? 0x1p13f : 0x1p24f;
 constexpr float SUM_MAX = IS_F16 ? 0x1.ffp15f : 0x1p80f;
 
-/* What a thread's sum may be after a move by maximum: f16 has little room for it to grow. */
-constexpr float SUM_MOVED = IS_F16 ? 0x1p12f : SUM_STAYS;
+/* What a sum may be after a move by maximum: f16 has little room for it to grow. */
+constexpr float SUM_MOVED = IS_F16 ? 0x1p11f : SUM_STAYS;
 
 INLINE bool are_sums_within(const float (&sum)[2], float most) {
     return !__any_sync(ALL_LANES, !(sum[0] <= most && sum[1] <= most)); /* false for NaN */
+}
+
+INLINE float sum_of_row(float sum_of_thread) {
+    const float sum = sum_of_thread + __shfl_xor_sync(ALL_LANES, sum_of_thread, 1);
+    return sum + __shfl_xor_sync(ALL_LANES, sum, 2);
 }
 
 /* Moves references up by the powers of two in this step's sums. */
@@ -195,9 +200,7 @@ INLINE void plan_move(row_pair *rows, const float (&sum)[2]) {
     rows->planned = 1 << 16;
 #pragma unroll
     for (int row = 0; row < 2; row++) {
-        float largest = fmaxf(sum[row], __shfl_xor_sync(ALL_LANES, sum[row], 1));
-        largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, 2));
-        const int octaves = max(0, (__float_as_int(largest) >> 23) - 127 - HEADROOM);
+        const int octaves = max(0, (__float_as_int(sum_of_row(sum[row])) >> 23) - 127 - HEADROOM);
         rows->sum[row] *= __int_as_float((127 - octaves) << 23);
         rows->reference[row] += octaves;
         rows->planned |= octaves << 8 * row;
@@ -210,8 +213,9 @@ INLINE float factor_due(const row_pair &rows, int row) {
     return __int_as_float((127 - octaves) << 23);
 }
 
-/* By maximum. Returns whether O must be multiplied by rows->factor. */
-INLINE bool softmax_by_maximum(const float (&scores)[SCORES], float factor, row_pair *rows,
+/* By maximum. recentres: sums, too, have to be small afterwards. Returns whether O must be multiplied by rows->factor.
+ */
+INLINE bool softmax_by_maximum(const float (&scores)[SCORES], float factor, bool recentres, row_pair *rows,
                                uint32_t (&weights)[WEIGHTS]) {
     float maximum[2];
     float sum[2];
@@ -228,7 +232,7 @@ INLINE bool softmax_by_maximum(const float (&scores)[SCORES], float factor, row_
     weigh_scores(scores, factor, base, weights, sum);
     rows->sum[0] += sum[0];
     rows->sum[1] += sum[1];
-    if (IS_F16 && moves && !are_sums_within(sum, SUM_MOVED)) {
+    if (IS_F16 && (moves || recentres) && !are_sums_within(sum, moves ? SUM_MOVED : SUM_STAYS)) {
         plan_move(rows, sum);
     }
     return moves;
@@ -236,26 +240,24 @@ INLINE bool softmax_by_maximum(const float (&scores)[SCORES], float factor, row_
 
 /* A step by sum whose sum is past SUM_MAX costs a second pass over the scores, for which the other warps wait. So that
  * no data makes this much slower than going by maximum, steps by sum take credit: one that goes well earns 1, one that
- * does not costs CREDIT_LOST, a step by maximum earns 1 where references stay and costs CREDIT_MOVED where they move.
- * Credit starts anew with each tile: what a row goes through must not depend on the tile that its work-group had
- * before. f16 has 4 octaves of room where bf16 has 80, so it is only tried after a step by maximum, and later where the
- * first key tile has rows that a single key rules. */
+ * does not costs CREDIT_LOST, a step by maximum earns 1 where references stay and costs CREDIT_MOVED where they move;
+ * and a tile in whose first step single keys rule most rows starts with a debt. What a row goes through must not depend
+ * on the tile that its work-group had before, so each starts anew. f16 has 4 octaves of room where bf16 has 56, so it
+ * is only tried after a step by maximum, which then recentres. */
 #ifdef ATTUNE_SM90_BY_MAXIMUM /* for measuring what going by sum gains */
 constexpr bool BY_MAXIMUM = true;
 #else
 constexpr bool BY_MAXIMUM = false;
 #endif
-constexpr int CREDIT_START = IS_F16 ? 0 : 1, CREDIT_START_RULED = -8, CREDIT_MOST = 4;
-constexpr int CREDIT_LOST = IS_F16 ? 64 : 16, CREDIT_MOVED = IS_F16 ? 2 : 0;
+constexpr int CREDIT_START = IS_F16 ? 0 : 1, CREDIT_START_RULED = IS_F16 ? -8 : -2, CREDIT_MOST = 4;
+constexpr int CREDIT_LOST = IS_F16 ? 64 : 16, CREDIT_MOVED = IS_F16 ? 2 : 1;
 
 /* Of a tile's first step: whether single keys rule most rows of a warp. */
 INLINE bool are_rows_ruled(const row_pair &rows) {
     int ruled = 0;
 #pragma unroll
     for (int row = 0; row < 2; row++) {
-        float sum = rows.sum[row];
-        sum += __shfl_xor_sync(ALL_LANES, sum, 1);
-        sum += __shfl_xor_sync(ALL_LANES, sum, 2);
+        const float sum = sum_of_row(rows.sum[row]);
         const bool is_ruled = sum > 0.0f && sum < 0x1p1f * (1 << HEADROOM) && (rows.planned >> 8 * row & 0xFF) == 0;
         ruled += __popc(__ballot_sync(ALL_LANES, is_ruled));
     }
@@ -263,7 +265,7 @@ INLINE bool are_rows_ruled(const row_pair &rows) {
 }
 
 INLINE void start_credit(row_pair *rows) {
-    rows->credit = IS_F16 && are_rows_ruled(*rows) ? CREDIT_START_RULED : CREDIT_START;
+    rows->credit = are_rows_ruled(*rows) ? CREDIT_START_RULED : CREDIT_START;
 }
 
 /* Steps of a tile in which a polynomial for softcap may prove too short. */
@@ -295,7 +297,7 @@ INLINE bool softmax_by_sum(const float (&scores)[SCORES], float factor, row_pair
             return false;
         }
     }
-    const bool moves = softmax_by_maximum(scores, factor, rows, weights);
+    const bool moves = softmax_by_maximum(scores, factor, rows->credit == 0, rows, weights);
     rows->credit += moves ? -CREDIT_MOVED : 1;
     return moves;
 }

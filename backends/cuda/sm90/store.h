@@ -84,12 +84,9 @@ struct finished_row {
 
 /* The sink joins only here, so that P is relative to the scores however large it is. */
 INLINE finished_row finish_row(const attune_sm90_forward_params &p, float reference, float sum_of_thread, int head) {
-    float sum = sum_of_thread;
-    sum += __shfl_xor_sync(ALL_LANES, sum, 1);
-    sum += __shfl_xor_sync(ALL_LANES, sum, 2);
     attune_softmax state;
     state.max = reference * LN_2;
-    state.sum = sum;
+    state.sum = sum_of_row(sum_of_thread);
     float factor = 1.0f;
     if (p.sink.data != nullptr) {
         const float logit = static_cast<const float *>(p.sink.data)[head * p.sink.stride[0]];
