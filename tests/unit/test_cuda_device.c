@@ -84,6 +84,40 @@ static void host_memory_is_refused(void **state) {
 }
 
 /* A context that is nobody's primary one, and a stream of it. */
+/* What the driver does not know is left alone, and what it will not say the kind of is freed all the same. */
+static void memory_of_no_known_kind(void **state) {
+    (void)state;
+    struct session session = session_open("cuda");
+    const int memories = stub->live.memories;
+    char host[16];
+    attune_memory_free(session.device, host);
+    assert_int_equal(stub->live.memories, memories);
+    assert_ok(attune_memory_alloc(session.device, ATTUNE_MEMORY_PINNED, SESSION_BYTES, &session.pinned));
+    stub->fail_function = "cuPointerGetAttributes";
+    stub->fail_with = CUDA_ERROR_UNKNOWN;
+    attune_memory_free(session.device, session.pinned);
+    attune_memory_free(session.device, session.data[0]);
+    assert_int_equal(stub->live.memories, memories - 1);
+    attune_memory_free(session.device, session.data[0]); /* once more: nothing is there */
+    assert_int_equal(stub->live.memories, memories - 1);
+    stub->fail_function = NULL;
+    session.pinned = session.data[0] = NULL;
+    session_close(&session);
+}
+
+/* Nothing of a context that is gone can be freed, and closing does not insist. */
+static void memory_of_a_lost_context(void **state) {
+    (void)state;
+    struct session session = session_open("cuda");
+    stub->fail_function = "cuCtxPushCurrent";
+    stub->fail_with = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    attune_memory_free(session.device, session.data[0]);
+    assert_int_equal(stub->live.memories, SESSION_DATA);
+    session_close(&session);
+    assert_int_equal(stub->live.retained, 0);
+    stub->forget_all();
+}
+
 static void a_wrapped_context(void **state) {
     (void)state;
     const CUcontext context = stub->context_create(1);
@@ -203,6 +237,8 @@ int main(void) {
         TEST(a_handle_on_1_while_0_is_current),
         TEST(memory_of_the_other_device_is_refused),
         TEST(host_memory_is_refused),
+        TEST(memory_of_no_known_kind),
+        TEST(memory_of_a_lost_context),
         TEST(a_wrapped_context),
         TEST(a_capture_is_not_broken),
         TEST(threads_at_once),

@@ -12,6 +12,35 @@
 
 #include "core/host.h"
 
+/* ---- Which functions have failed so far ---- */
+
+static struct {
+    const char *name;
+    bool has_failed;
+} functions[] = {
+#define CUDA_FUNCTION(name, symbol, arguments) {"cu" #name, false},
+#include "backends/cuda/cuda_api.def"
+#undef CUDA_FUNCTION
+};
+
+#define FUNCTIONS (sizeof functions / sizeof functions[0])
+
+static void note_failed(void) {
+    for (size_t index = 0; index < FUNCTIONS && stub->failed != NULL; index++) {
+        functions[index].has_failed = functions[index].has_failed || strcmp(functions[index].name, stub->failed) == 0;
+    }
+}
+
+/* Comes last. */
+static void every_function_has_failed(void **state) {
+    (void)state;
+    for (size_t index = 0; index < FUNCTIONS; index++) {
+        if (!functions[index].has_failed) {
+            fail_msg("no test made %s fail", functions[index].name);
+        }
+    }
+}
+
 /* ---- Before the driver is there; these come first, since it is opened once ---- */
 
 static void missing_library(void **state) {
@@ -45,6 +74,7 @@ static void failing_start(void **state) {
     stub->fail_with = CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
     assert_fails(attune_device_open("cuda", &device), ATTUNE_UNAVAILABLE, "cuInit");
     assert_contains(attune_last_error(), "STUB_ERROR_803");
+    note_failed();
 }
 
 /* A failure is not for ever. */
@@ -80,7 +110,7 @@ static attune_status look_around(struct session *session) {
     TRY(attune_device_get_limits(session->device, &limits));
     TRY(attune_device_count_kernels(session->device, &rows));
     assert_string_equal(info.name, "Stub 0");
-    assert_string_equal(limits.architecture, "sm_90");
+    assert_string_equal(limits.architecture, stub->compute_capability == 80 ? "sm_80" : "sm_90");
     assert_true(limits.processors == 4 && limits.warp_width == 32 && rows > 0);
     return ATTUNE_OK;
 }
@@ -131,6 +161,18 @@ static attune_status use_plans(struct session *session, CUstream native) {
     return ATTUNE_OK;
 }
 
+/* A launch that measures, and one that stores. */
+static attune_status use_quantize(struct session *session) {
+    const int64_t shape[] = {SESSION_BATCH, SESSION_LENGTH, SESSION_HEADS, SESSION_HEAD_DIM};
+    const int64_t one[] = {1};
+    attune_quantize_args args = attune_quantize_args_init();
+    args.x = attune_tensor_contiguous(session->data[0], ATTUNE_DTYPE_F16, 4, shape);
+    args.y = attune_tensor_contiguous(session->data[1], ATTUNE_DTYPE_E4M3, 4, shape);
+    args.descale = attune_tensor_contiguous(session->data[2], ATTUNE_DTYPE_F32, 1, one);
+    TRY(attune_quantize(session->device, session->stream, &args));
+    return ATTUNE_OK;
+}
+
 static attune_status use_other_devices(struct session *session) {
     TRY(attune_device_open("cuda:1", &session->other));
     TRY(attune_memory_alloc(session->other, ATTUNE_MEMORY_DEVICE, SESSION_BYTES, &session->others_data));
@@ -147,16 +189,26 @@ static attune_status run_session(void) {
     status = status == ATTUNE_OK ? use_memory(&session) : status;
     status = status == ATTUNE_OK ? use_streams(&session, native) : status;
     status = status == ATTUNE_OK ? use_plans(&session, native) : status;
+    status = status == ATTUNE_OK ? use_quantize(&session) : status;
     status = status == ATTUNE_OK ? use_other_devices(&session) : status;
     session_close(&session);
     stub->stream_destroy(native);
     return status;
 }
 
+/* By a Hopper row, and by a general one. */
+static const int chips[] = {90, 80};
+
+#define CHIPS (sizeof chips / sizeof chips[0])
+
 static void everything_works(void **state) {
     (void)state;
-    assert_ok(run_session());
-    assert_int_equal(stub->launches, 3);
+    for (size_t chip = 0; chip < CHIPS; chip++) {
+        stub->compute_capability = chips[chip];
+        stub->launches = 0;
+        assert_ok(run_session());
+        assert_int_equal(stub->launches, 5);
+    }
 }
 
 /* ---- Every call of the driver fails ---- */
@@ -216,9 +268,10 @@ static bool is_lost(attune_status status) {
     return status == ATTUNE_OK && strcmp(stub->failed, "cuCtxPushCurrent") == 0;
 }
 
-static void fail_each_call(CUresult error, attune_status expected) {
+static void fail_each_call_on(int chip, CUresult error, attune_status expected) {
     for (int64_t call = 1;; call++) {
         (void)stub_begin_test(NULL);
+        stub->compute_capability = chip;
         stub->fail_at = call;
         stub->fail_with = error;
         const attune_status status = run_session();
@@ -227,6 +280,7 @@ static void fail_each_call(CUresult error, attune_status expected) {
             assert_quiet_only_at_times();
             return;
         }
+        note_failed();
         struct quiet_function *quiet = find_quiet_function(stub->failed);
         if (status != ATTUNE_OK && quiet != NULL) {
             quiet->was_told = true;
@@ -238,6 +292,12 @@ static void fail_each_call(CUresult error, attune_status expected) {
             stub->forget_all();
         }
         assert_nothing_lives();
+    }
+}
+
+static void fail_each_call(CUresult error, attune_status expected) {
+    for (size_t chip = 0; chip < CHIPS; chip++) {
+        fail_each_call_on(chips[chip], error, expected);
     }
 }
 
@@ -278,10 +338,14 @@ static void an_error_without_a_name(void **state) {
     void *data = NULL;
     assert_fails(attune_memory_alloc(device, ATTUNE_MEMORY_DEFAULT, UINT64_C(1) << 40, &data), ATTUNE_OUT_OF_MEMORY,
                  "STUB_ERROR_2");
-    stub->fail_function = "cuGetErrorName";
-    stub->fail_with = CUDA_ERROR_UNKNOWN;
-    assert_fails(attune_memory_alloc(device, ATTUNE_MEMORY_DEFAULT, UINT64_C(1) << 40, &data), ATTUNE_OUT_OF_MEMORY,
-                 "cuMemAlloc: error 2");
+    static const char *const namers[] = {"cuGetErrorName", "cuGetErrorString"};
+    for (int namer = 0; namer < 2; namer++) {
+        stub->fail_function = namers[namer];
+        stub->fail_with = CUDA_ERROR_UNKNOWN;
+        assert_fails(attune_memory_alloc(device, ATTUNE_MEMORY_DEFAULT, UINT64_C(1) << 40, &data), ATTUNE_OUT_OF_MEMORY,
+                     "cuMemAlloc: error 2");
+        note_failed();
+    }
     attune_device_close(device);
 }
 
@@ -300,6 +364,7 @@ int main(void) {
         TEST(each_call_fails_for_no_known_reason),
         TEST(each_host_allocation_fails),
         TEST(an_error_without_a_name),
+        TEST(every_function_has_failed),
     };
     return cmocka_run_group_tests(tests, stub_start, NULL);
 }
