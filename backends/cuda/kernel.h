@@ -9,12 +9,12 @@
 #include "backends/cuda/device.h"
 #include "backends/cuda/operand.h"
 
-/* The lines of kernels.def. */
+/* The lines of kernels.def: ATTUNE_CUDA_ROW_sm80_merge, ... */
 enum {
-    ATTUNE_CUDA_ROWS = 0
-#define ATTUNE_ROW(...) +1
+#define ATTUNE_ROW(name, ...) ATTUNE_CUDA_ROW_##name,
 #include "backends/cuda/kernels.def"
 #undef ATTUNE_ROW
+    ATTUNE_CUDA_ROWS
 };
 
 struct attune_cuda_plan {
@@ -22,6 +22,7 @@ struct attune_cuda_plan {
     const attune_kernel_row *row;
     const struct attune_cuda_kernel *kernel;
     CUfunction function;
+    CUfunction merge; /* of what splits leave; NULL if there is one */
     attune_problem problem;
     attune_schedule schedule;
     attune_workspace_map workspace;
@@ -55,6 +56,7 @@ struct attune_cuda_kernel {
 extern const struct attune_cuda_family attune_cuda_general_forward;
 extern const struct attune_cuda_family attune_cuda_hopper_forward;
 extern const struct attune_cuda_family attune_cuda_append;
+extern const struct attune_cuda_family attune_cuda_decode;
 extern const struct attune_cuda_family attune_cuda_merge;
 extern const struct attune_cuda_family attune_cuda_quantize;
 
@@ -76,6 +78,16 @@ attune_status attune_cuda_execute(void *device, void *plan, void *stream, const 
 /* What a kernel of plain strides is given of an operand. */
 attune_cuda_operand attune_cuda_operand_bind(const struct attune_cuda_plan *plan, const attune_bindings *bindings,
                                              attune_operand which);
+
+/* A launch: blocks along x. */
+struct attune_cuda_grid {
+    CUfunction function;
+    const char *symbol; /* for the sentence */
+    unsigned blocks, threads, shared_bytes;
+};
+
+attune_status attune_cuda_launch_grid(const struct attune_cuda_device *device, const struct attune_cuda_grid *grid,
+                                      CUstream stream, void *parameters);
 
 /* Launches plan's function over its blocks with one struct of parameters. */
 attune_status attune_cuda_launch(const struct attune_cuda_plan *plan, CUstream stream, void *parameters);

@@ -49,6 +49,14 @@
      ATTUNE_FEATURE_F32_OUT)
 #define FAMILY_hopper_general attune_cuda_hopper_forward
 
+#define FEATURES_decode                                                                                                \
+    (ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_DIAGONAL | ATTUNE_FEATURE_SOFTCAP |                \
+     ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_VARLEN_Q |                       \
+     ATTUNE_FEATURE_VARLEN_K | ATTUNE_FEATURE_SEQUSED_Q | ATTUNE_FEATURE_SEQUSED_K | ATTUNE_FEATURE_LEFTPAD_K |        \
+     ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_LSE | ATTUNE_FEATURE_F32_OUT | ATTUNE_FEATURE_DETERMINISTIC |               \
+     ATTUNE_FEATURE_SPLITS | ATTUNE_FEATURE_PACK)
+#define FAMILY_decode attune_cuda_decode
+
 #define FEATURES_append                                                                                                \
     (ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_SEQUSED_K | ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_DESCALE |                   \
      ATTUNE_FEATURE_ROTARY | ATTUNE_FEATURE_CONVERT | ATTUNE_FEATURE_DETERMINISTIC)

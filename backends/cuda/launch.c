@@ -76,6 +76,15 @@ void attune_cuda_functions_release(struct attune_cuda_device *device) {
     }
 }
 
+static attune_status load_functions(struct attune_cuda_device *device, const attune_plan_request *request,
+                                    struct attune_cuda_plan *plan) {
+    attune_status status = attune_cuda_function_get(device, request->row, &plan->function);
+    if (status == ATTUNE_OK && request->schedule.splits > 1) {
+        status = attune_cuda_function_get(device, ATTUNE_CUDA_ROW_sm80_merge, &plan->merge);
+    }
+    return status;
+}
+
 attune_status attune_cuda_plan_build(void *handle, const attune_plan_request *request, void **out_plan) {
     struct attune_cuda_device *device = handle;
     int32_t count = 0;
@@ -95,7 +104,7 @@ attune_status attune_cuda_plan_build(void *handle, const attune_plan_request *re
 
     attune_status status = attune_cuda_enter(device);
     if (status == ATTUNE_OK) {
-        status = attune_cuda_function_get(device, request->row, &plan->function);
+        status = load_functions(device, request, plan);
         attune_cuda_leave(device);
     }
     if (status != ATTUNE_OK) {
@@ -135,13 +144,20 @@ attune_cuda_operand attune_cuda_operand_bind(const struct attune_cuda_plan *plan
     return made;
 }
 
-attune_status attune_cuda_launch(const struct attune_cuda_plan *plan, CUstream stream, void *parameters) {
-    const struct attune_cuda_api *api = plan->device->api;
-    if (plan->blocks == 0) {
+attune_status attune_cuda_launch_grid(const struct attune_cuda_device *device, const struct attune_cuda_grid *grid,
+                                      CUstream stream, void *parameters) {
+    const struct attune_cuda_api *api = device->api;
+    if (grid->blocks == 0) {
         return ATTUNE_OK;
     }
     return attune_cuda_check(api,
-                             api->LaunchKernel(plan->function, plan->blocks, 1, 1, plan->threads, 1, 1,
-                                               plan->shared_bytes, stream, (void *[]){parameters}, NULL),
-                             plan->kernel->symbol);
+                             api->LaunchKernel(grid->function, grid->blocks, 1, 1, grid->threads, 1, 1,
+                                               grid->shared_bytes, stream, (void *[]){parameters}, NULL),
+                             grid->symbol);
+}
+
+attune_status attune_cuda_launch(const struct attune_cuda_plan *plan, CUstream stream, void *parameters) {
+    const struct attune_cuda_grid grid = {plan->function, plan->kernel->symbol, plan->blocks, plan->threads,
+                                          plan->shared_bytes};
+    return attune_cuda_launch_grid(plan->device, &grid, stream, parameters);
 }

@@ -6,8 +6,9 @@
  */
 #include "tests/emulator/cuda_threads.h"
 
-/* The name that the forward gives to all of its shared memory. */
-#define weights emulator_shared
+/* The names that kernels give to all of their shared memory. */
+#define weights       emulator_shared
+#define shared_memory emulator_shared
 #include KERNEL_SOURCE
 
 #define TEXT_OF(symbol) #symbol

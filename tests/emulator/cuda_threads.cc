@@ -45,7 +45,7 @@ struct thread {
 thread threads[THREADS_MAX];
 barrier block_barrier, warp_barriers[THREADS_MAX / LANES];
 /* By turns, so that a lane that is ahead overwrites nothing that another has yet to read. */
-float exchanged[2][THREADS_MAX];
+char exchanged[2][THREADS_MAX][EMULATOR_GATHER_BYTES];
 jmp_buf scheduler;
 unsigned long progress;
 
@@ -171,13 +171,28 @@ void __syncwarp() {
     wait_at(&warp_barriers[threadIdx.x / LANES], LANES);
 }
 
-float emulator_shuffle(float x, unsigned lane) {
+/* Brings the thread's own, and gives all that the block's threads brought. */
+static char (*bring(const void *own, size_t bytes))[EMULATOR_GATHER_BYTES] {
     const unsigned self = threadIdx.x;
-    const unsigned first = self / LANES * LANES;
-    float *slots = exchanged[threads[self].shuffles++ % 2];
-    slots[self] = x;
+    char(*slots)[EMULATOR_GATHER_BYTES] = exchanged[threads[self].shuffles++ % 2];
+    std::memcpy(slots[self], own, bytes);
     wait_at(&warp_barriers[self / LANES], LANES);
-    return slots[first + lane];
+    return slots;
+}
+
+void emulator_gather(const void *own, size_t bytes, void *out_all) {
+    const unsigned first = threadIdx.x / LANES * LANES;
+    char(*slots)[EMULATOR_GATHER_BYTES] = bring(own, bytes);
+    for (unsigned lane = 0; lane < LANES; lane++) {
+        std::memcpy(static_cast<char *>(out_all) + lane * bytes, slots[first + lane], bytes);
+    }
+}
+
+float emulator_shuffle(float x, unsigned lane) {
+    const unsigned first = threadIdx.x / LANES * LANES;
+    float brought;
+    std::memcpy(&brought, bring(&x, sizeof x)[first + lane], sizeof brought);
+    return brought;
 }
 
 /* ---- Kernels by name ---- */

@@ -13,6 +13,7 @@
 #include <vector_functions.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 #undef __launch_bounds__
@@ -27,6 +28,10 @@ extern float4 emulator_shared[]; /* the shared memory of a launch */
 
 void __syncthreads();
 void __syncwarp();
+
+/* What each lane of the warp brings, at most EMULATOR_GATHER_BYTES, one lane's after the other's. */
+#define EMULATOR_GATHER_BYTES 32
+void emulator_gather(const void *own, size_t bytes, void *out_all);
 
 /* x of another lane of the warp. */
 float emulator_shuffle(float x, unsigned lane);

@@ -75,6 +75,10 @@ struct e4m3 {
     return i0 * operand.stride[0] + i1 * operand.stride[1] + i2 * operand.stride[2] + i3 * operand.stride[3];
 }
 
+[[maybe_unused]] __device__ int64_t length_at(const attune_cuda_operand &lengths, int64_t index, int64_t absent) {
+    return lengths.data == nullptr ? absent : static_cast<const int32_t *>(lengths.data)[index * lengths.stride[0]];
+}
+
 } // namespace
 
 #endif

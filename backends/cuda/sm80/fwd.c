@@ -9,7 +9,7 @@
 
 #include "attune/backend_util.h"
 #include "backends/cuda/kernel.h"
-#include "backends/cuda/sm80/fwd.h"
+#include "backends/cuda/sm80/host.h"
 #include "core/portable/philox.h"
 
 static int64_t shared_bytes(const attune_problem *problem) {
@@ -72,7 +72,8 @@ static float softcap_of(const attune_problem *problem) {
     return problem->softcap > 0.0 ? (float)fmin(fmax(problem->softcap, 0x1p-120), 0x1p100) : 0.0F;
 }
 
-static attune_status launch(const struct attune_cuda_plan *plan, CUstream stream, const attune_bindings *bindings) {
+attune_cuda_forward_params attune_cuda_forward_fill(const struct attune_cuda_plan *plan,
+                                                    const attune_bindings *bindings) {
     const attune_problem *problem = &plan->problem;
     attune_cuda_forward_params params = {
         .batch = problem->batch,
@@ -82,7 +83,6 @@ static attune_status launch(const struct attune_cuda_plan *plan, CUstream stream
         .heads_kv = problem->heads_kv,
         .head_dim = (int32_t)problem->head_dim,
         .head_dim_v = (int32_t)problem->head_dim_v,
-        .row_tiles = row_tiles(problem),
         .page_size = problem->page_size,
         .block_rows = problem->block_rows,
         .block_keys = problem->block_keys,
@@ -105,6 +105,12 @@ static attune_status launch(const struct attune_cuda_plan *plan, CUstream stream
         .offset = bindings->dropout_offset,
     };
     set_operands(plan, bindings, &params);
+    return params;
+}
+
+static attune_status launch(const struct attune_cuda_plan *plan, CUstream stream, const attune_bindings *bindings) {
+    attune_cuda_forward_params params = attune_cuda_forward_fill(plan, bindings);
+    params.row_tiles = row_tiles(&plan->problem);
     return attune_cuda_launch(plan, stream, &params);
 }
 

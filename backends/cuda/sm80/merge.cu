@@ -14,7 +14,7 @@
 
 namespace {
 
-constexpr int WARPS = 4;
+constexpr int WARPS = ATTUNE_CUDA_MERGE_THREADS / LANES;
 constexpr int PARTS_OF_LANE = ATTUNE_MERGE_PARTS_MAX / LANES;
 static_assert(PARTS_OF_LANE * LANES == ATTUNE_MERGE_PARTS_MAX, "a lane weighs the same number of parts as any other");
 
@@ -22,6 +22,7 @@ constexpr float EMPTY = -1.0f; /* the weight of a part without a key, which is p
 
 struct row_of_head {
     int64_t batch, row, head;
+    int64_t out_row; /* of o and lse */
 };
 
 /* Weights of this lane's parts, relative to the state that is returned. */
@@ -74,14 +75,14 @@ template <typename T> __device__ void merge_row(const attune_cuda_merge_params &
     const attune_softmax_result result = attune_softmax_finish(weigh(p, at, weight));
     __syncthreads(); /* lse may be a part's own */
     if (p.lse.data != nullptr && threadIdx.x == 0) {
-        static_cast<float *>(p.lse.data)[offset(p.lse, at.batch, at.head, at.row)] = result.lse;
+        static_cast<float *>(p.lse.data)[offset(p.lse, at.batch, at.head, at.out_row)] = result.lse;
     }
     for (int first = threadIdx.x / LANES * LANES; first < p.head_dim_v; first += WARPS * LANES) {
         const int column = first + lane;
         const bool has_column = column < p.head_dim_v;
         const float sum = add_parts<T>(p, part_row + column * p.part_o_stride[3], has_column, weight);
         if (has_column) {
-            store_as(p.o.data, offset(p.o, at.batch, at.row, at.head, column), p.o_dtype,
+            store_as(p.o.data, offset(p.o, at.batch, at.out_row, at.head, column), p.o_dtype,
                      result.inverse == 0.0f ? 0.0f : sum * result.inverse);
         }
     }
@@ -93,7 +94,13 @@ template <typename T> __device__ void merge_row(const attune_cuda_merge_params &
 extern "C" __global__ void __launch_bounds__(WARPS *LANES, 8)
     ATTUNE_SYMBOL(const __grid_constant__ attune_cuda_merge_params p) {
     for (int64_t unit = blockIdx.x; unit < p.batch * p.rows * p.heads; unit += gridDim.x) {
-        const row_of_head at = {unit / p.heads / p.rows, unit / p.heads % p.rows, unit % p.heads};
+        row_of_head at = {unit / p.heads / p.rows, unit / p.heads % p.rows, unit % p.heads, 0};
+        const int64_t begin = length_at(p.cu_seqlens_q, at.batch, 0);
+        const int64_t rows = length_at(p.cu_seqlens_q, at.batch + 1, p.rows) - begin;
+        at.out_row = begin + at.row;
+        if (at.row >= length_at(p.seqused_q, at.batch, rows)) {
+            continue;
+        }
         if (p.part_dtype == ATTUNE_DTYPE_F16) {
             merge_row<f16>(p, at);
         } else if (p.part_dtype == ATTUNE_DTYPE_BF16) {

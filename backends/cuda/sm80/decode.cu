@@ -1,0 +1,505 @@
+/*
+ * Few rows and many keys: what counts is how fast K and V come. For f16 and bf16; a row of kernels.def for each of the
+ * head sizes 64, 128 and 256, and multiples of 8 below.
+ *
+ * A work-group has 16 rows, the query heads of a group packed, and a part of the keys (a split). Its four warps take
+ * blocks of 16 keys in turn, each with a softmax state and an O of its own, and meet only at the end. So a lane waits
+ * for nothing but its own copies: it copies to shared memory exactly the bytes that its fragments are made of, STAGES
+ * - 1 blocks ahead, and no barrier is needed.
+ *
+ * For that, the order of what is summed or spread is bent to 16 contiguous bytes a lane (g = lane / 4, t = lane % 4):
+ *   S = Q K^T   of each 32 columns d lane t has 8 t to 8 t + 7, in Q as in K: two products' k.
+ *   O = P V     of each 64 columns d lane g has 8 g to 8 g + 7, which are column g of eight products.
+ *
+ * Split-KV: Dao, Flash-Decoding (2023). The parts are merged by merge.cu.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "backends/cuda/sm80/decode.h"
+
+#include <cstring>
+
+#include "backends/cuda/sm80/mma.h"
+#include "backends/cuda/sm80/place.h"
+#include "backends/cuda/sm80/warp.h"
+#include "core/portable/softmax.h"
+
+namespace {
+
+/* ---- The row's columns ---- */
+
+#define ATTUNE_ROW(name, op, dtypes, features, head_dim, head_dim_v, multiple, rows, architecture, tile_rows,          \
+                   tile_keys, stages, threads, shared, p_dtype, spill, alignment, isa, flushes, storage)               \
+    struct columns_of_attune_##name {                                                                                  \
+        static constexpr int HEAD_DIM = head_dim, STAGES = stages, THREADS = threads, SHARED_BYTES = shared;           \
+        static constexpr int TILE_ROWS = tile_rows, TILE_KEYS = tile_keys;                                             \
+    };
+#include "backends/cuda/kernels.def"
+#undef ATTUNE_ROW
+
+#define JOIN_OF(a, b) a##b
+#define JOIN(a, b)    JOIN_OF(a, b)
+using columns = JOIN(columns_of_, ATTUNE_SYMBOL);
+using storage = ATTUNE_STORAGE;
+
+constexpr int HEAD_DIM = columns::HEAD_DIM; /* of q, k, v and o at most */
+constexpr int STAGES = columns::STAGES;
+
+constexpr int WARPS = 4;
+constexpr int ROWS = 16;
+constexpr int BLOCK = 16; /* keys of a warp at a time */
+constexpr int KEYS = WARPS * BLOCK;
+static_assert(columns::THREADS == WARPS * LANES && columns::TILE_ROWS == ROWS && columns::TILE_KEYS == KEYS);
+
+/* Sixteen bytes of each lane: of a block's K, its halves of eight keys by 32 columns; of V, the keys 2 t, 2 t + 1,
+ * 2 t + 8 and 2 t + 9 by 64 columns. */
+constexpr int K_CHUNKS = HEAD_DIM / 32;
+constexpr int V_CHUNKS = HEAD_DIM / 64;
+constexpr int K_SLOTS = 2 * K_CHUNKS;
+constexpr int SLOTS = K_SLOTS + 4 * V_CHUNKS;
+constexpr int RING_SLOTS = WARPS * STAGES * SLOTS;
+
+/* Q does not fit the registers beside the widest O. */
+constexpr bool Q_IS_SHARED = HEAD_DIM > 128;
+constexpr int Q_SLOTS = Q_IS_SHARED ? 2 * K_CHUNKS : 0;
+static_assert((RING_SLOTS + Q_SLOTS) * LANES * 16 == columns::SHARED_BYTES, "shared memory as declared");
+static_assert(WARPS * ROWS * (HEAD_DIM + 2) * 4 <= columns::SHARED_BYTES, "at the end it holds the warps' O");
+
+/* ---- Rows ---- */
+
+/* The lane's rows of the tile, g and g + 8. */
+struct tile_row {
+    bool is_there;
+    int64_t row, head;
+    int seen_begin, seen_end; /* keys */
+    float slope;
+};
+
+struct tile {
+    place at;          /* of the pack's first head */
+    int64_t first_row; /* of the pack */
+    int split;
+    int begin, end;         /* this split's keys */
+    int all_begin, all_end; /* keys that all rows see */
+};
+
+__device__ tile_row find_row(const attune_cuda_decode_params &p, const tile &in, int r) {
+    const int64_t packed = in.first_row + r;
+    tile_row found;
+    found.row = packed / p.pack;
+    found.head = in.at.head + packed % p.pack;
+    found.is_there = found.row < in.at.mask.rows;
+    const attune_interval seen = attune_mask_keys(in.at.mask, found.row, 1);
+    found.seen_begin = static_cast<int>(seen.begin);
+    found.seen_end = static_cast<int>(seen.end);
+    const attune_cuda_operand &slopes = p.forward.alibi_slopes;
+    found.slope = slopes.data == nullptr || !found.is_there
+                      ? 0.0f
+                      : static_cast<const float *>(slopes.data)[offset(slopes, in.at.batch, found.head)];
+    return found;
+}
+
+/* Its split's share of the keys that any row of it sees, in whole steps of the work-group. */
+__device__ void set_keys(const attune_cuda_decode_params &p, tile *in) {
+    const int64_t first = in->first_row / p.pack;
+    const int64_t past = attune_clamp((in->first_row + ROWS - 1) / p.pack + 1, first, in->at.mask.rows);
+    const attune_interval seen = attune_mask_keys(in->at.mask, first, past - first);
+    const int begin = static_cast<int>(seen.begin / KEYS * KEYS);
+    const int steps = (static_cast<int>(seen.end) - begin + KEYS - 1) / KEYS;
+    const int share = (steps + p.splits - 1) / p.splits;
+    in->begin = begin + in->split * share * KEYS;
+    in->end = in->begin + share * KEYS;
+    in->end = in->end < seen.end ? in->end : static_cast<int>(seen.end);
+    in->begin = in->begin > seen.begin ? in->begin : static_cast<int>(seen.begin);
+    in->all_begin = static_cast<int>(attune_mask_keys(in->at.mask, past - 1, 1).begin);
+    in->all_end = static_cast<int>(attune_mask_keys(in->at.mask, first, 1).end);
+}
+
+/* ---- Q ---- */
+
+/* Q's fragments of 32 columns: rows g and g + 8. */
+struct q_chunk {
+    uint4 upper, lower;
+};
+
+__device__ uint4 load_q(const attune_cuda_decode_params &p, const tile &in, const tile_row &row, int column) {
+    const attune_cuda_operand &q = p.forward.q;
+    if (!row.is_there || column >= p.forward.head_dim) {
+        return make_uint4(0, 0, 0, 0);
+    }
+    const storage *from =
+        static_cast<const storage *>(q.data) + offset(q, in.at.batch, in.at.row_begin + row.row, row.head, column);
+    return *reinterpret_cast<const uint4 *>(from);
+}
+
+__device__ q_chunk load_q_chunk(const attune_cuda_decode_params &p, const tile &in, const tile_row (&row)[2], int c) {
+    const int column = 32 * c + 8 * static_cast<int>(threadIdx.x % 4);
+    return {load_q(p, in, row[0], column), load_q(p, in, row[1], column)};
+}
+
+/* ---- K and V ---- */
+
+/* Where a key's elements of the kv head begin. */
+struct cache {
+    const storage *first; /* of key 0, or of page 0 */
+    int64_t stride;       /* from key to key */
+    int64_t page_stride;
+    const int32_t *table; /* of this sequence; NULL: not paged */
+    int64_t table_stride;
+    unsigned page_size;
+};
+
+__device__ cache find_cache(const attune_cuda_forward_params &p, const attune_cuda_operand &kv, const place &at) {
+    cache found;
+    const bool is_paged = p.page_size != 0;
+    found.first = static_cast<const storage *>(kv.data) + (is_paged ? 0 : at.batch * kv.stride[0]) +
+                  at.key_begin * kv.stride[1] + at.kv_head * kv.stride[2];
+    found.stride = kv.stride[1];
+    found.page_stride = kv.stride[0];
+    found.table =
+        is_paged ? static_cast<const int32_t *>(p.block_table.data) + at.batch * p.block_table.stride[0] : nullptr;
+    found.table_stride = p.block_table.stride[1];
+    found.page_size = static_cast<unsigned>(p.page_size);
+    return found;
+}
+
+__device__ const storage *find_key(const cache &from, int key) {
+    if (from.table == nullptr) {
+        return from.first + key * from.stride;
+    }
+    const unsigned column = static_cast<unsigned>(key) / from.page_size;
+    const int64_t page = from.table[column * from.table_stride];
+    return from.first + page * from.page_stride + (key - column * from.page_size) * from.stride;
+}
+
+/* Starts copying the block of keys from first on to this lane's slots: zeros for keys outside of the split. */
+__device__ void fetch(const attune_cuda_decode_params &p, const tile &in, const cache &k, const cache &v, int first,
+                      uint4 *slots) {
+    const int g = threadIdx.x % LANES / 4;
+    const int t = threadIdx.x % 4;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const int key = first + 8 * half + g;
+        const bool is_there = key >= in.begin && key < in.end;
+        const storage *from = is_there ? find_key(k, key) : k.first;
+#pragma unroll
+        for (int c = 0; c < K_CHUNKS; c++) {
+            const int column = 32 * c + 8 * t;
+            copy_16(&slots[(half * K_CHUNKS + c) * LANES], from + column, is_there && column < p.forward.head_dim);
+        }
+    }
+#pragma unroll
+    for (int n = 0; n < 4; n++) {
+        const int key = first + 2 * t + n % 2 + n / 2 * 8;
+        const bool is_there = key >= in.begin && key < in.end;
+        const storage *from = is_there ? find_key(v, key) : v.first;
+#pragma unroll
+        for (int c = 0; c < V_CHUNKS; c++) {
+            const int column = 64 * c + 8 * g;
+            copy_16(&slots[(K_SLOTS + n * V_CHUNKS + c) * LANES], from + column,
+                    is_there && column < p.forward.head_dim_v);
+        }
+    }
+}
+
+/* ---- A block ---- */
+
+/* What a warp has of its rows: O in the order of the products, and for the lane's two rows the softmax state, its sum
+ * over the lane's own keys only. */
+struct warp_state {
+    float o[V_CHUNKS][8][4];
+    attune_softmax row[2];
+};
+
+/* Scores of the lane's two rows and, of each half of the block, the keys 2 t and 2 t + 1. */
+__device__ __forceinline__ void score_block(const uint4 *slots, const q_chunk (&q)[Q_IS_SHARED ? 1 : K_CHUNKS],
+                                            const uint4 *shared_q, float (&s)[2][4]) {
+#pragma unroll
+    for (int c = 0; c < K_CHUNKS; c++) {
+        const q_chunk rows =
+            Q_IS_SHARED ? q_chunk{shared_q[2 * c * LANES], shared_q[(2 * c + 1) * LANES]} : q[Q_IS_SHARED ? 0 : c];
+        const uint32_t first[4] = {rows.upper.x, rows.lower.x, rows.upper.y, rows.lower.y};
+        const uint32_t second[4] = {rows.upper.z, rows.lower.z, rows.upper.w, rows.lower.w};
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const uint4 k = slots[(half * K_CHUNKS + c) * LANES];
+            multiply(s[half], first, k.x, k.y, storage{});
+            multiply(s[half], second, k.z, k.w, storage{});
+        }
+    }
+}
+
+__device__ __forceinline__ float finish_score(const attune_cuda_decode_params &p, const tile &in, const tile_row &row,
+                                              int key, float dot) {
+    float score = p.forward.scale * dot;
+    if (p.forward.softcap > 0.0f) {
+        score = p.forward.softcap * tanhf(score / p.forward.softcap);
+    }
+    if (p.forward.alibi_slopes.data != nullptr) {
+        const int64_t distance = row.row + in.at.mask.shift - key;
+        score -= row.slope * static_cast<float>(distance < 0 ? -distance : distance);
+    }
+    return score;
+}
+
+__device__ __forceinline__ void finish_scores(const attune_cuda_decode_params &p, const tile &in,
+                                              const tile_row (&row)[2], int first, float (&s)[2][4]) {
+    const bool is_seen_by_all =
+        first >= in.all_begin && first + BLOCK <= in.all_end && first >= in.begin && first + BLOCK <= in.end;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            const int key = first + 8 * half + 2 * static_cast<int>(threadIdx.x % 4) + e % 2;
+            const tile_row &of = row[e / 2];
+            const bool is_seen =
+                is_seen_by_all || (key >= of.seen_begin && key < of.seen_end && key >= in.begin && key < in.end);
+            s[half][e] = is_seen ? finish_score(p, in, of, key, s[half][e]) : -ATTUNE_INFINITY;
+        }
+    }
+}
+
+__device__ __forceinline__ float quad_max(float x) {
+    x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 1));
+    return fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 2));
+}
+
+__device__ __forceinline__ float quad_sum(float x) {
+    x += __shfl_xor_sync(ALL_LANES, x, 1);
+    return x + __shfl_xor_sync(ALL_LANES, x, 2);
+}
+
+/* Turns scores to weights, and raises O and the states to the new maxima. */
+__device__ __forceinline__ void update(warp_state *state, float (&s)[2][4]) {
+    float factor[2];
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        const float largest = fmaxf(fmaxf(s[0][2 * r], s[0][2 * r + 1]), fmaxf(s[1][2 * r], s[1][2 * r + 1]));
+        factor[r] = attune_softmax_raise(&state->row[r], quad_max(largest));
+        const float base = attune_softmax_base(state->row[r].max);
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+#pragma unroll
+            for (int e = 2 * r; e < 2 * r + 2; e++) {
+                s[half][e] = attune_softmax_weight(s[half][e], base);
+                state->row[r].sum += s[half][e];
+            }
+        }
+    }
+    if (any_lane(factor[0] != 1.0f || factor[1] != 1.0f)) {
+#pragma unroll
+        for (int c = 0; c < V_CHUNKS; c++) {
+#pragma unroll
+            for (int j = 0; j < 8; j++) {
+#pragma unroll
+                for (int e = 0; e < 4; e++) {
+                    state->o[c][j][e] *= factor[e / 2];
+                }
+            }
+        }
+    }
+}
+
+template <typename T> __device__ __forceinline__ uint32_t bits_of(const T &x) {
+    uint32_t bits;
+    static_assert(sizeof bits == sizeof x, "a word");
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+[[maybe_unused]] __device__ __forceinline__ uint32_t pack(float low, float high, f16) {
+    return bits_of(__floats2half2_rn(low, high));
+}
+[[maybe_unused]] __device__ __forceinline__ uint32_t pack(float low, float high, bf16) {
+    return bits_of(__floats2bfloat162_rn(low, high));
+}
+
+/* O += P V. */
+__device__ __forceinline__ void add_values(const uint4 *slots, const float (&s)[2][4], warp_state *state) {
+    const uint32_t p[4] = {pack(s[0][0], s[0][1], storage{}), pack(s[0][2], s[0][3], storage{}),
+                           pack(s[1][0], s[1][1], storage{}), pack(s[1][2], s[1][3], storage{})};
+#pragma unroll
+    for (int c = 0; c < V_CHUNKS; c++) {
+        uint32_t v[4][4]; /* of four keys, eight columns in pairs */
+#pragma unroll
+        for (int n = 0; n < 4; n++) {
+            const uint4 loaded = slots[(K_SLOTS + n * V_CHUNKS + c) * LANES];
+            v[n][0] = loaded.x;
+            v[n][1] = loaded.y;
+            v[n][2] = loaded.z;
+            v[n][3] = loaded.w;
+        }
+#pragma unroll
+        for (int pair = 0; pair < 4; pair++) {
+            multiply(state->o[c][2 * pair], p, lower_halves(v[0][pair], v[1][pair]),
+                     lower_halves(v[2][pair], v[3][pair]), storage{});
+            multiply(state->o[c][2 * pair + 1], p, upper_halves(v[0][pair], v[1][pair]),
+                     upper_halves(v[2][pair], v[3][pair]), storage{});
+        }
+    }
+}
+
+/* ---- Epilogue ---- */
+
+/* All warps' O and states, where the ring was. */
+__device__ void share_state(warp_state *state, float *all_o, attune_softmax *all_rows) {
+    const int warp = threadIdx.x / LANES;
+    const int g = threadIdx.x % LANES / 4;
+    const int t = threadIdx.x % 4;
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        const int row = warp * ROWS + g + 8 * r;
+        state->row[r].sum = quad_sum(state->row[r].sum);
+        if (t == 0) {
+            all_rows[row] = state->row[r];
+        }
+#pragma unroll
+        for (int c = 0; c < V_CHUNKS; c++) {
+#pragma unroll
+            for (int j = 0; j < 8; j++) {
+                all_o[row * HEAD_DIM + 64 * c + 16 * t + j] = state->o[c][j][2 * r];
+                all_o[row * HEAD_DIM + 64 * c + 16 * t + 8 + j] = state->o[c][j][2 * r + 1];
+            }
+        }
+    }
+}
+
+__device__ void write_o(const attune_cuda_decode_params &p, const tile &in, const tile_row &row, int column, float x) {
+    const attune_cuda_forward_params &f = p.forward;
+    if (p.splits == 1) {
+        store_as(f.o.data, offset(f.o, in.at.batch, in.at.row_begin + row.row, row.head, column), f.o_dtype, x);
+    } else {
+        const int64_t of_split = (in.split * f.batch + in.at.batch) * f.heads_q + row.head;
+        p.partial_o[(of_split * f.rows + row.row) * f.head_dim_v + column] = x;
+    }
+}
+
+__device__ void write_lse(const attune_cuda_decode_params &p, const tile &in, const tile_row &row, float lse) {
+    const attune_cuda_forward_params &f = p.forward;
+    if (p.splits > 1) {
+        const int64_t of_split = (in.split * f.batch + in.at.batch) * f.heads_q + row.head;
+        p.partial_lse[of_split * f.rows + row.row] = lse;
+    } else if (f.lse.data != nullptr) {
+        static_cast<float *>(f.lse.data)[offset(f.lse, in.at.batch, row.head, in.at.row_begin + row.row)] = lse;
+    }
+}
+
+/* Eight threads have a row. */
+__device__ void write_row(const attune_cuda_decode_params &p, const tile &in, const float *all_o,
+                          const attune_softmax *all_rows) {
+    const int r = threadIdx.x / 8;
+    const tile_row row = find_row(p, in, r);
+    if (!row.is_there) {
+        return;
+    }
+    attune_softmax whole = attune_softmax_empty();
+    for (int warp = 0; warp < WARPS; warp++) {
+        whole.max = fmaxf(whole.max, all_rows[warp * ROWS + r].max);
+    }
+    float factor[WARPS];
+#pragma unroll
+    for (int warp = 0; warp < WARPS; warp++) {
+        const attune_softmax &part = all_rows[warp * ROWS + r];
+        factor[warp] = attune_softmax_weight(part.max, attune_softmax_base(whole.max));
+        whole.sum += part.sum * factor[warp];
+    }
+    const attune_softmax_result result = attune_softmax_finish(whole);
+    for (int column = threadIdx.x % 8; column < p.forward.head_dim_v; column += 8) {
+        float sum = 0.0f;
+#pragma unroll
+        for (int warp = 0; warp < WARPS; warp++) {
+            sum = fmaf(all_o[(warp * ROWS + r) * HEAD_DIM + column], factor[warp], sum);
+        }
+        write_o(p, in, row, column, sum * result.inverse);
+    }
+    if (threadIdx.x % 8 == 0) {
+        write_lse(p, in, row, result.lse);
+    }
+}
+
+/* ---- A tile ---- */
+
+__device__ attune_softmax first_state(const attune_cuda_decode_params &p, const tile &in, const tile_row &row) {
+    const attune_cuda_operand &sink = p.forward.sink;
+    /* One lane of one warp of one split brings it. */
+    const bool brings_sink = sink.data != nullptr && in.split == 0 && threadIdx.x < LANES && row.is_there;
+    if (!brings_sink) {
+        return attune_softmax_empty();
+    }
+    attune_softmax state = attune_softmax_from_logit(static_cast<const float *>(sink.data)[row.head * sink.stride[0]]);
+    state.sum = threadIdx.x % 4 == 0 ? state.sum : 0.0f;
+    return state;
+}
+
+__device__ void run_tile(const attune_cuda_decode_params &p, const tile &in, uint4 *shared) {
+    const int lane = threadIdx.x % LANES;
+    const int warp = threadIdx.x / LANES;
+    const tile_row row[2] = {find_row(p, in, lane / 4), find_row(p, in, lane / 4 + 8)};
+    const cache k = find_cache(p.forward, p.forward.k, in.at);
+    const cache v = find_cache(p.forward, p.forward.v, in.at);
+    uint4 *ring = shared + warp * STAGES * SLOTS * LANES + lane;
+    uint4 *shared_q = shared + RING_SLOTS * LANES + lane;
+    int first = in.begin / KEYS * KEYS + warp * BLOCK;
+#pragma unroll
+    for (int stage = 0; stage < STAGES - 1; stage++) {
+        fetch(p, in, k, v, first + stage * KEYS, ring + stage * SLOTS * LANES);
+        commit_copies();
+    }
+    q_chunk q[Q_IS_SHARED ? 1 : K_CHUNKS];
+#pragma unroll
+    for (int c = 0; c < K_CHUNKS; c++) {
+        const q_chunk chunk = load_q_chunk(p, in, row, c);
+        if (!Q_IS_SHARED) {
+            q[Q_IS_SHARED ? 0 : c] = chunk;
+        } else if (warp == 0) {
+            shared_q[2 * c * LANES] = chunk.upper;
+            shared_q[(2 * c + 1) * LANES] = chunk.lower;
+        }
+    }
+    if (Q_IS_SHARED) {
+        __syncthreads();
+    }
+    warp_state state = {{}, {first_state(p, in, row[0]), first_state(p, in, row[1])}};
+    int stage = 0;
+    for (; first < in.end; first += KEYS) {
+        const int next = stage == 0 ? STAGES - 1 : stage - 1;
+        fetch(p, in, k, v, first + (STAGES - 1) * KEYS, ring + next * SLOTS * LANES);
+        commit_copies();
+        wait_for_copies<STAGES - 1>();
+        float s[2][4] = {};
+        score_block(ring + stage * SLOTS * LANES, q, shared_q, s);
+        finish_scores(p, in, row, first, s);
+        update(&state, s);
+        add_values(ring + stage * SLOTS * LANES, s, &state);
+        stage = stage == STAGES - 1 ? 0 : stage + 1;
+    }
+    wait_for_copies<0>();
+    __syncthreads(); /* no warp reads its ring or Q any more */
+    float *all_o = reinterpret_cast<float *>(shared);
+    attune_softmax *all_rows = reinterpret_cast<attune_softmax *>(all_o + WARPS * ROWS * HEAD_DIM);
+    share_state(&state, all_o, all_rows);
+    __syncthreads();
+    write_row(p, in, all_o, all_rows);
+}
+
+} // namespace
+
+/* Work-groups go round, so that any number of tiles fits a launch. Tiles of the same keys are neighbours. */
+extern "C" __global__ void __launch_bounds__(WARPS *LANES, HEAD_DIM > 128 ? 1 : 2)
+    ATTUNE_SYMBOL(const __grid_constant__ attune_cuda_decode_params p) {
+    extern __shared__ float4 shared_memory[];
+    const attune_cuda_forward_params &f = p.forward;
+    const int64_t packs = f.batch * f.heads_q / p.pack;
+    const int64_t units = packs * p.splits * f.row_tiles;
+    for (int64_t unit = blockIdx.x; unit < units; unit += gridDim.x) {
+        tile in;
+        in.first_row = unit % f.row_tiles * ROWS;
+        in.split = static_cast<int>(unit / f.row_tiles / packs);
+        in.at = find_place(f, unit / f.row_tiles % packs * p.pack);
+        if (in.first_row / p.pack < in.at.mask.rows) {
+            set_keys(p, &in);
+            run_tile(p, in, reinterpret_cast<uint4 *>(shared_memory));
+        }
+        __syncthreads();
+    }
+}

@@ -1,0 +1,20 @@
+/*
+ * What the host's sides of the kernels in this folder share.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef ATTUNE_CUDA_SM80_HOST_H
+#define ATTUNE_CUDA_SM80_HOST_H
+
+#include "backends/cuda/kernel.h"
+#include "backends/cuda/sm80/fwd.h"
+
+/* The plan's problem with the bindings; without row_tiles. */
+attune_cuda_forward_params attune_cuda_forward_fill(const struct attune_cuda_plan *plan,
+                                                    const attune_bindings *bindings);
+
+/* Merges the partial results that the plan's splits left in the workspace into o and lse. */
+attune_status attune_cuda_merge_splits(const struct attune_cuda_plan *plan, CUstream stream,
+                                       const attune_bindings *bindings);
+
+#endif
