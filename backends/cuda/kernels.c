@@ -133,10 +133,16 @@ bool attune_cuda_row_accepts(void *device, int32_t row, const attune_problem *pr
     return kernel->family->accepts == NULL || kernel->family->accepts(device, &rows[row], problem, reason);
 }
 
+/* Of the softmax sums of what splits leave, beside the maxima in partial_lse. */
+static uint64_t sum_bytes(const attune_problem *problem, const attune_schedule *schedule) {
+    const int64_t states = schedule->splits * problem->batch * problem->heads_q * problem->rows;
+    return schedule->splits > 1 ? sizeof(float) * (uint64_t)states : 0;
+}
+
 uint64_t attune_cuda_workspace_bytes(void *device, int32_t row, const attune_problem *problem,
                                      const attune_schedule *schedule) {
     (void)device;
-    (void)schedule;
     const struct attune_cuda_kernel *kernel = rows[row].kernel;
-    return kernel->family->workspace_bytes == NULL ? 0 : kernel->family->workspace_bytes(&rows[row], problem);
+    return sum_bytes(problem, schedule) +
+           (kernel->family->workspace_bytes == NULL ? 0 : kernel->family->workspace_bytes(&rows[row], problem));
 }

@@ -63,7 +63,8 @@ static attune_status launch(const struct attune_cuda_plan *plan, CUstream stream
     attune_cuda_decode_params params = {
         .forward = attune_cuda_forward_fill(plan, bindings),
         .partial_o = region(plan, bindings, &plan->workspace.partial_o),
-        .partial_lse = region(plan, bindings, &plan->workspace.partial_lse),
+        .partial_max = region(plan, bindings, &plan->workspace.partial_lse),
+        .partial_sum = region(plan, bindings, &plan->workspace.own),
         .splits = plan->schedule.splits,
         .pack = plan->schedule.pack,
     };

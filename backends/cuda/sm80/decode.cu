@@ -58,11 +58,12 @@ constexpr int V_CHUNKS = HEAD_DIM / 64;
 constexpr int K_SLOTS = 2 * K_CHUNKS;
 constexpr int SLOTS = K_SLOTS + 4 * V_CHUNKS;
 constexpr int RING_SLOTS = WARPS * STAGES * SLOTS;
+constexpr int SLOT_BYTES = LANES * 16;
 
 /* Q does not fit the registers beside the widest O. */
 constexpr bool Q_IS_SHARED = HEAD_DIM > 128;
 constexpr int Q_SLOTS = Q_IS_SHARED ? 2 * K_CHUNKS : 0;
-static_assert((RING_SLOTS + Q_SLOTS) * LANES * 16 == columns::SHARED_BYTES, "shared memory as declared");
+static_assert((RING_SLOTS + Q_SLOTS) * SLOT_BYTES == columns::SHARED_BYTES, "shared memory as declared");
 static_assert(WARPS * ROWS * (HEAD_DIM + 2) * 4 <= columns::SHARED_BYTES, "at the end it holds the warps' O");
 
 /* ---- Rows ---- */
@@ -80,7 +81,9 @@ struct tile {
     int64_t first_row; /* of the pack */
     int split;
     int begin, end;         /* this split's keys */
-    int all_begin, all_end; /* keys that all rows see */
+    int all_begin, all_end; /* those of them that all rows see */
+    bool blocks_lie_whole;  /* in one page, and with heads of all columns */
+    bool is_plain;          /* a score is scale * dot */
 };
 
 __device__ tile_row find_row(const attune_cuda_decode_params &p, const tile &in, int r) {
@@ -113,6 +116,8 @@ __device__ void set_keys(const attune_cuda_decode_params &p, tile *in) {
     in->begin = in->begin > seen.begin ? in->begin : static_cast<int>(seen.begin);
     in->all_begin = static_cast<int>(attune_mask_keys(in->at.mask, past - 1, 1).begin);
     in->all_end = static_cast<int>(attune_mask_keys(in->at.mask, first, 1).end);
+    in->all_begin = in->all_begin > in->begin ? in->all_begin : in->begin;
+    in->all_end = in->all_end < in->end ? in->all_end : in->end;
 }
 
 /* ---- Q ---- */
@@ -139,18 +144,27 @@ __device__ q_chunk load_q_chunk(const attune_cuda_decode_params &p, const tile &
 
 /* ---- K and V ---- */
 
-/* Where a key's elements of the kv head begin. */
-struct cache {
+/* Where the elements of the kv head are, and those of this lane. */
+template <int LANE_KEYS> struct cache {
     const storage *first; /* of key 0, or of page 0 */
     int64_t stride;       /* from key to key */
     int64_t page_stride;
     const int32_t *table; /* of this sequence; NULL: not paged */
     int64_t table_stride;
     unsigned page_size;
+    int head_dim;
+    int column;              /* of this lane */
+    int lane_key[LANE_KEYS]; /* its keys in a block, and their elements from the first of the block on */
+    int64_t lane_offset[LANE_KEYS];
 };
 
-__device__ cache find_cache(const attune_cuda_forward_params &p, const attune_cuda_operand &kv, const place &at) {
-    cache found;
+using k_cache = cache<2>;
+using v_cache = cache<4>;
+
+template <int LANE_KEYS>
+__device__ cache<LANE_KEYS> find_cache(const attune_cuda_forward_params &p, const attune_cuda_operand &kv,
+                                       const place &at, const int (&lane_key)[LANE_KEYS], int column, int head_dim) {
+    cache<LANE_KEYS> found;
     const bool is_paged = p.page_size != 0;
     found.first = static_cast<const storage *>(kv.data) + (is_paged ? 0 : at.batch * kv.stride[0]) +
                   at.key_begin * kv.stride[1] + at.kv_head * kv.stride[2];
@@ -160,10 +174,17 @@ __device__ cache find_cache(const attune_cuda_forward_params &p, const attune_cu
         is_paged ? static_cast<const int32_t *>(p.block_table.data) + at.batch * p.block_table.stride[0] : nullptr;
     found.table_stride = p.block_table.stride[1];
     found.page_size = static_cast<unsigned>(p.page_size);
+    found.head_dim = head_dim;
+    found.column = column;
+#pragma unroll
+    for (int n = 0; n < LANE_KEYS; n++) {
+        found.lane_key[n] = lane_key[n];
+        found.lane_offset[n] = lane_key[n] * kv.stride[1] + column;
+    }
     return found;
 }
 
-__device__ const storage *find_key(const cache &from, int key) {
+template <int LANE_KEYS> __device__ __forceinline__ const storage *find_key(const cache<LANE_KEYS> &from, int key) {
     if (from.table == nullptr) {
         return from.first + key * from.stride;
     }
@@ -172,33 +193,45 @@ __device__ const storage *find_key(const cache &from, int key) {
     return from.first + page * from.page_stride + (key - column * from.page_size) * from.stride;
 }
 
-/* Starts copying the block of keys from first on to this lane's slots: zeros for keys outside of the split. */
-__device__ void fetch(const attune_cuda_decode_params &p, const tile &in, const cache &k, const cache &v, int first,
-                      uint4 *slots) {
-    const int g = threadIdx.x % LANES / 4;
-    const int t = threadIdx.x % 4;
+/* Starts copying what the lane has of a block, whose keys lie one after the other and are all wanted: chunks of
+ * CHUNK columns. */
+template <int CHUNKS, int CHUNK, int LANE_KEYS>
+__device__ __forceinline__ void fetch_whole(const cache<LANE_KEYS> &from, int first, shared_address to) {
+    const storage *block = find_key(from, first);
 #pragma unroll
-    for (int half = 0; half < 2; half++) {
-        const int key = first + 8 * half + g;
-        const bool is_there = key >= in.begin && key < in.end;
-        const storage *from = is_there ? find_key(k, key) : k.first;
+    for (int n = 0; n < LANE_KEYS; n++) {
+        const storage *key = block + from.lane_offset[n];
 #pragma unroll
-        for (int c = 0; c < K_CHUNKS; c++) {
-            const int column = 32 * c + 8 * t;
-            copy_16(&slots[(half * K_CHUNKS + c) * LANES], from + column, is_there && column < p.forward.head_dim);
+        for (int c = 0; c < CHUNKS; c++) {
+            copy_16(to + (n * CHUNKS + c) * SLOT_BYTES, key + c * CHUNK);
         }
     }
+}
+
+/* The same of any block: zeros for keys outside of the split, and columns outside of the head. */
+template <int CHUNKS, int CHUNK, int LANE_KEYS>
+__device__ void fetch_part(const tile &in, const cache<LANE_KEYS> &from, int first, shared_address to) {
 #pragma unroll
-    for (int n = 0; n < 4; n++) {
-        const int key = first + 2 * t + n % 2 + n / 2 * 8;
+    for (int n = 0; n < LANE_KEYS; n++) {
+        const int key = first + from.lane_key[n];
         const bool is_there = key >= in.begin && key < in.end;
-        const storage *from = is_there ? find_key(v, key) : v.first;
+        const storage *at = is_there ? find_key(from, key) : from.first;
 #pragma unroll
-        for (int c = 0; c < V_CHUNKS; c++) {
-            const int column = 64 * c + 8 * g;
-            copy_16(&slots[(K_SLOTS + n * V_CHUNKS + c) * LANES], from + column,
-                    is_there && column < p.forward.head_dim_v);
+        for (int c = 0; c < CHUNKS; c++) {
+            const int column = c * CHUNK + from.column;
+            copy_16_or_0(to + (n * CHUNKS + c) * SLOT_BYTES, at + column, is_there && column < from.head_dim);
         }
+    }
+}
+
+__device__ __forceinline__ void fetch(const tile &in, const k_cache &k, const v_cache &v, int first,
+                                      shared_address to) {
+    if (in.blocks_lie_whole && first >= in.begin && first + BLOCK <= in.end) {
+        fetch_whole<K_CHUNKS, 32>(k, first, to);
+        fetch_whole<V_CHUNKS, 64>(v, first, to + K_SLOTS * SLOT_BYTES);
+    } else {
+        fetch_part<K_CHUNKS, 32>(in, k, first, to);
+        fetch_part<V_CHUNKS, 64>(in, v, first, to + K_SLOTS * SLOT_BYTES);
     }
 }
 
@@ -211,9 +244,11 @@ struct warp_state {
     attune_softmax row[2];
 };
 
-/* Scores of the lane's two rows and, of each half of the block, the keys 2 t and 2 t + 1. */
+/* q . k of the lane's two rows and, of each half of the block, the keys 2 t and 2 t + 1. In two sums each, which need
+ * not wait for each other. */
 __device__ __forceinline__ void score_block(const uint4 *slots, const q_chunk (&q)[Q_IS_SHARED ? 1 : K_CHUNKS],
                                             const uint4 *shared_q, float (&s)[2][4]) {
+    float sums[2][2][4] = {};
 #pragma unroll
     for (int c = 0; c < K_CHUNKS; c++) {
         const q_chunk rows =
@@ -223,8 +258,15 @@ __device__ __forceinline__ void score_block(const uint4 *slots, const q_chunk (&
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             const uint4 k = slots[(half * K_CHUNKS + c) * LANES];
-            multiply(s[half], first, k.x, k.y, storage{});
-            multiply(s[half], second, k.z, k.w, storage{});
+            multiply(sums[half][0], first, k.x, k.y, storage{});
+            multiply(sums[half][1], second, k.z, k.w, storage{});
+        }
+    }
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            s[half][e] = sums[half][0][e] + sums[half][1][e];
         }
     }
 }
@@ -242,19 +284,31 @@ __device__ __forceinline__ float finish_score(const attune_cuda_decode_params &p
     return score;
 }
 
-__device__ __forceinline__ void finish_scores(const attune_cuda_decode_params &p, const tile &in,
-                                              const tile_row (&row)[2], int first, float (&s)[2][4]) {
-    const bool is_seen_by_all =
-        first >= in.all_begin && first + BLOCK <= in.all_end && first >= in.begin && first + BLOCK <= in.end;
+__device__ void finish_any_scores(const attune_cuda_decode_params &p, const tile &in, const tile_row (&row)[2],
+                                  int first, float (&s)[2][4]) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             const int key = first + 8 * half + 2 * static_cast<int>(threadIdx.x % 4) + e % 2;
             const tile_row &of = row[e / 2];
-            const bool is_seen =
-                is_seen_by_all || (key >= of.seen_begin && key < of.seen_end && key >= in.begin && key < in.end);
+            const bool is_seen = key >= of.seen_begin && key < of.seen_end && key >= in.begin && key < in.end;
             s[half][e] = is_seen ? finish_score(p, in, of, key, s[half][e]) : -ATTUNE_INFINITY;
+        }
+    }
+}
+
+__device__ __forceinline__ void finish_scores(const attune_cuda_decode_params &p, const tile &in,
+                                              const tile_row (&row)[2], int first, float (&s)[2][4]) {
+    if (!in.is_plain || first < in.all_begin || first + BLOCK > in.all_end) {
+        finish_any_scores(p, in, row, first, s);
+        return;
+    }
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            s[half][e] *= p.forward.scale;
         }
     }
 }
@@ -269,22 +323,28 @@ __device__ __forceinline__ float quad_sum(float x) {
     return x + __shfl_xor_sync(ALL_LANES, x, 2);
 }
 
+/* As attune_softmax_weight; what it flushes is nothing beside a sum of 1 and more. */
+__device__ __forceinline__ float weight_of(float score, float base) {
+    return exp2_flushed((score - base) * ATTUNE_LOG2_E);
+}
+
 /* Turns scores to weights, and raises O and the states to the new maxima. */
 __device__ __forceinline__ void update(warp_state *state, float (&s)[2][4]) {
     float factor[2];
 #pragma unroll
     for (int r = 0; r < 2; r++) {
+        attune_softmax *row = &state->row[r];
         const float largest = fmaxf(fmaxf(s[0][2 * r], s[0][2 * r + 1]), fmaxf(s[1][2 * r], s[1][2 * r + 1]));
-        factor[r] = attune_softmax_raise(&state->row[r], quad_max(largest));
-        const float base = attune_softmax_base(state->row[r].max);
+        const float raised = fmaxf(row->max, quad_max(largest));
+        const float base = attune_softmax_base(raised);
+        factor[r] = weight_of(row->max, base);
+        row->max = raised;
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-#pragma unroll
-            for (int e = 2 * r; e < 2 * r + 2; e++) {
-                s[half][e] = attune_softmax_weight(s[half][e], base);
-                state->row[r].sum += s[half][e];
-            }
+            s[half][2 * r] = weight_of(s[half][2 * r], base);
+            s[half][2 * r + 1] = weight_of(s[half][2 * r + 1], base);
         }
+        row->sum = row->sum * factor[r] + (s[0][2 * r] + s[0][2 * r + 1]) + (s[1][2 * r] + s[1][2 * r + 1]);
     }
     if (any_lane(factor[0] != 1.0f || factor[1] != 1.0f)) {
 #pragma unroll
@@ -364,23 +424,16 @@ __device__ void share_state(warp_state *state, float *all_o, attune_softmax *all
     }
 }
 
-__device__ void write_o(const attune_cuda_decode_params &p, const tile &in, const tile_row &row, int column, float x) {
+/* Where this split leaves its state of a row. */
+__device__ int64_t partial_row(const attune_cuda_decode_params &p, const tile &in, const tile_row &row) {
     const attune_cuda_forward_params &f = p.forward;
-    if (p.splits == 1) {
-        store_as(f.o.data, offset(f.o, in.at.batch, in.at.row_begin + row.row, row.head, column), f.o_dtype, x);
-    } else {
-        const int64_t of_split = (in.split * f.batch + in.at.batch) * f.heads_q + row.head;
-        p.partial_o[(of_split * f.rows + row.row) * f.head_dim_v + column] = x;
-    }
+    return ((in.split * f.batch + in.at.batch) * f.heads_q + row.head) * f.rows + row.row;
 }
 
 __device__ void write_lse(const attune_cuda_decode_params &p, const tile &in, const tile_row &row, float lse) {
-    const attune_cuda_forward_params &f = p.forward;
-    if (p.splits > 1) {
-        const int64_t of_split = (in.split * f.batch + in.at.batch) * f.heads_q + row.head;
-        p.partial_lse[of_split * f.rows + row.row] = lse;
-    } else if (f.lse.data != nullptr) {
-        static_cast<float *>(f.lse.data)[offset(f.lse, in.at.batch, row.head, in.at.row_begin + row.row)] = lse;
+    const attune_cuda_operand &to = p.forward.lse;
+    if (to.data != nullptr) {
+        static_cast<float *>(to.data)[offset(to, in.at.batch, row.head, in.at.row_begin + row.row)] = lse;
     }
 }
 
@@ -410,9 +463,21 @@ __device__ void write_row(const attune_cuda_decode_params &p, const tile &in, co
         for (int warp = 0; warp < WARPS; warp++) {
             sum = fmaf(all_o[(warp * ROWS + r) * HEAD_DIM + column], factor[warp], sum);
         }
-        write_o(p, in, row, column, sum * result.inverse);
+        if (p.splits > 1) {
+            p.partial_o[partial_row(p, in, row) * p.forward.head_dim_v + column] = sum;
+        } else {
+            const attune_cuda_operand &o = p.forward.o;
+            store_as(o.data, offset(o, in.at.batch, in.at.row_begin + row.row, row.head, column), p.forward.o_dtype,
+                     sum * result.inverse);
+        }
     }
-    if (threadIdx.x % 8 == 0) {
+    if (threadIdx.x % 8 != 0) {
+        return;
+    }
+    if (p.splits > 1) {
+        p.partial_max[partial_row(p, in, row)] = whole.max;
+        p.partial_sum[partial_row(p, in, row)] = whole.sum;
+    } else {
         write_lse(p, in, row, result.lse);
     }
 }
@@ -434,15 +499,19 @@ __device__ attune_softmax first_state(const attune_cuda_decode_params &p, const 
 __device__ void run_tile(const attune_cuda_decode_params &p, const tile &in, uint4 *shared) {
     const int lane = threadIdx.x % LANES;
     const int warp = threadIdx.x / LANES;
-    const tile_row row[2] = {find_row(p, in, lane / 4), find_row(p, in, lane / 4 + 8)};
-    const cache k = find_cache(p.forward, p.forward.k, in.at);
-    const cache v = find_cache(p.forward, p.forward.v, in.at);
+    const int g = lane / 4;
+    const int t = lane % 4;
+    const tile_row row[2] = {find_row(p, in, g), find_row(p, in, g + 8)};
+    const k_cache k = find_cache(p.forward, p.forward.k, in.at, {g, g + 8}, 8 * t, p.forward.head_dim);
+    const v_cache v = find_cache(p.forward, p.forward.v, in.at, {2 * t, 2 * t + 1, 2 * t + 8, 2 * t + 9}, 8 * g,
+                                 p.forward.head_dim_v);
     uint4 *ring = shared + warp * STAGES * SLOTS * LANES + lane;
     uint4 *shared_q = shared + RING_SLOTS * LANES + lane;
+    const shared_address ring_address = address_of(ring);
     int first = in.begin / KEYS * KEYS + warp * BLOCK;
 #pragma unroll
     for (int stage = 0; stage < STAGES - 1; stage++) {
-        fetch(p, in, k, v, first + stage * KEYS, ring + stage * SLOTS * LANES);
+        fetch(in, k, v, first + stage * KEYS, ring_address + stage * SLOTS * SLOT_BYTES);
         commit_copies();
     }
     q_chunk q[Q_IS_SHARED ? 1 : K_CHUNKS];
@@ -462,15 +531,16 @@ __device__ void run_tile(const attune_cuda_decode_params &p, const tile &in, uin
     warp_state state = {{}, {first_state(p, in, row[0]), first_state(p, in, row[1])}};
     int stage = 0;
     for (; first < in.end; first += KEYS) {
-        const int next = stage == 0 ? STAGES - 1 : stage - 1;
-        fetch(p, in, k, v, first + (STAGES - 1) * KEYS, ring + next * SLOTS * LANES);
+        const uint4 *block = ring + stage * SLOTS * LANES;
+        const int next = stage == 0 ? STAGES - 1 : stage - 1; /* the last block's, which is done with */
+        wait_for_copies<STAGES - 2>();
+        float s[2][4];
+        score_block(block, q, shared_q, s);
+        fetch(in, k, v, first + (STAGES - 1) * KEYS, ring_address + next * SLOTS * SLOT_BYTES);
         commit_copies();
-        wait_for_copies<STAGES - 1>();
-        float s[2][4] = {};
-        score_block(ring + stage * SLOTS * LANES, q, shared_q, s);
         finish_scores(p, in, row, first, s);
         update(&state, s);
-        add_values(ring + stage * SLOTS * LANES, s, &state);
+        add_values(block, s, &state);
         stage = stage == STAGES - 1 ? 0 : stage + 1;
     }
     wait_for_copies<0>();
@@ -498,6 +568,8 @@ extern "C" __global__ void __launch_bounds__(WARPS *LANES, HEAD_DIM > 128 ? 1 : 
         in.at = find_place(f, unit / f.row_tiles % packs * p.pack);
         if (in.first_row / p.pack < in.at.mask.rows) {
             set_keys(p, &in);
+            in.blocks_lie_whole = f.page_size % BLOCK == 0 && f.head_dim == HEAD_DIM && f.head_dim_v == HEAD_DIM;
+            in.is_plain = f.softcap == 0.0f && f.alibi_slopes.data == nullptr;
             run_tile(p, in, reinterpret_cast<uint4 *>(shared_memory));
         }
         __syncthreads();

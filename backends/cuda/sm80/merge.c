@@ -53,10 +53,12 @@ static void set_parts(const struct attune_cuda_plan *plan, const attune_bindings
     const int64_t rows = problem->batch * problem->heads_q * problem->rows; /* of a part */
     const char *workspace = address(bindings->workspace);
     const float *partial_o = (const float *)(const void *)(workspace + plan->workspace.partial_o.offset);
-    const float *partial_lse = (const float *)(const void *)(workspace + plan->workspace.partial_lse.offset);
+    const float *partial_max = (const float *)(const void *)(workspace + plan->workspace.partial_lse.offset);
+    const float *partial_sum = (const float *)(const void *)(workspace + plan->workspace.own.offset);
     for (int32_t split = 0; split < plan->schedule.splits; split++) {
         params->part_o[split] = partial_o + split * rows * problem->head_dim_v;
-        params->part_lse[split] = partial_lse + split * rows;
+        params->part_lse[split] = partial_max + split * rows;
+        params->part_sum[split] = partial_sum + split * rows;
     }
 }
 

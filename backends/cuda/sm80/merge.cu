@@ -25,27 +25,37 @@ struct row_of_head {
     int64_t out_row; /* of o and lse */
 };
 
+__device__ attune_softmax load_state(const attune_cuda_merge_params &p, int part, int64_t index) {
+    const float logit = static_cast<const float *>(p.part_lse[part])[index];
+    attune_softmax state = attune_softmax_from_logit(logit);
+    if (p.part_sum[part] != nullptr) {
+        state.sum = static_cast<const float *>(p.part_sum[part])[index];
+    }
+    return state;
+}
+
 /* Weights of this lane's parts, relative to the state that is returned. */
 __device__ attune_softmax weigh(const attune_cuda_merge_params &p, const row_of_head &at, float weight[PARTS_OF_LANE]) {
     const int64_t index =
         at.batch * p.part_lse_stride[0] + at.head * p.part_lse_stride[1] + at.row * p.part_lse_stride[2];
-    attune_softmax state = attune_softmax_empty();
+    attune_softmax part_state[PARTS_OF_LANE];
+    attune_softmax whole = attune_softmax_empty();
 #pragma unroll
     for (int k = 0; k < PARTS_OF_LANE; k++) {
         const int part = k * LANES + threadIdx.x % LANES;
-        weight[k] = part < p.parts ? static_cast<const float *>(p.part_lse[part])[index] : -ATTUNE_INFINITY;
-        state.max = fmaxf(state.max, weight[k]);
+        part_state[k] = part < p.parts ? load_state(p, part, index) : attune_softmax_empty();
+        whole.max = fmaxf(whole.max, part_state[k].max);
     }
-    state.max = warp_max(state.max);
-    const float base = attune_softmax_base(state.max);
+    whole.max = warp_max(whole.max);
+    const float base = attune_softmax_base(whole.max);
 #pragma unroll
     for (int k = 0; k < PARTS_OF_LANE; k++) {
-        const bool is_empty = weight[k] == -ATTUNE_INFINITY;
-        weight[k] = is_empty ? EMPTY : attune_softmax_weight(weight[k], base);
-        state.sum += is_empty ? 0.0f : weight[k];
+        const float raised = attune_softmax_weight(part_state[k].max, base);
+        whole.sum += part_state[k].sum * raised;
+        weight[k] = part_state[k].sum == 0.0f ? EMPTY : raised;
     }
-    state.sum = warp_sum(state.sum);
-    return state;
+    whole.sum = warp_sum(whole.sum);
+    return whole;
 }
 
 /* The sum over parts of one column. It begins at -0, which adding leaves every first term as it is: with one part that

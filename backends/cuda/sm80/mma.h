@@ -12,12 +12,21 @@ namespace {
 
 /* ---- Copies: PTX ISA 9.0, "cp.async" ---- */
 
-/* Sixteen bytes from global to shared memory, both aligned to 16; zeros, and nothing is read, if they are not there. */
-__device__ __forceinline__ void copy_16(uint4 *to, const void *from, bool is_there) {
-    asm volatile(
-        "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))),
-        "l"(from), "r"(is_there ? 16 : 0)
-        : "memory");
+using shared_address = uint32_t;
+
+__device__ __forceinline__ shared_address address_of(const void *shared) {
+    return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+}
+
+/* Sixteen bytes from global to shared memory, both aligned to 16. */
+__device__ __forceinline__ void copy_16(shared_address to, const void *from) {
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+
+/* Zeros, and nothing is read, if they are not there. */
+__device__ __forceinline__ void copy_16_or_0(shared_address to, const void *from, bool is_there) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(is_there ? 16 : 0)
+                 : "memory");
 }
 
 /* The thread's copies since the last call are a group. */
@@ -55,6 +64,13 @@ __device__ __forceinline__ uint32_t lower_halves(uint32_t a, uint32_t b) {
 }
 __device__ __forceinline__ uint32_t upper_halves(uint32_t a, uint32_t b) {
     return __byte_perm(a, b, 0x7632);
+}
+
+/* 2^x; 0 where that is below the smallest normal number. */
+__device__ __forceinline__ float exp2_flushed(float x) {
+    float result;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
 }
 
 __device__ __forceinline__ bool any_lane(bool x) {

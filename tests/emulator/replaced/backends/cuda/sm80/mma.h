@@ -13,8 +13,21 @@
 
 namespace {
 
-void copy_16(uint4 *to, const void *from, bool is_there) {
-    *to = is_there ? *static_cast<const uint4 *>(from) : make_uint4(0, 0, 0, 0);
+using shared_address = char *;
+
+shared_address address_of(void *shared) {
+    return static_cast<char *>(shared);
+}
+
+void copy_16(shared_address to, const void *from) {
+    std::memcpy(to, from, 16);
+}
+
+void copy_16_or_0(shared_address to, const void *from, bool is_there) {
+    std::memset(to, 0, 16);
+    if (is_there) {
+        copy_16(to, from);
+    }
 }
 
 void commit_copies() {
@@ -63,6 +76,10 @@ uint32_t lower_halves(uint32_t a, uint32_t b) {
 }
 uint32_t upper_halves(uint32_t a, uint32_t b) {
     return a >> 16 | (b & 0xFFFF0000u);
+}
+
+float exp2_flushed(float x) {
+    return exp2f(x);
 }
 
 bool any_lane(bool x) {
