@@ -161,6 +161,17 @@ static attune_status use_plans(struct session *session, CUstream native) {
     return ATTUNE_OK;
 }
 
+/* A launch of the splits, and one that merges them. */
+static attune_status use_splits(struct session *session) {
+    const int64_t row_shape[] = {SESSION_BATCH, 1, SESSION_HEADS, SESSION_HEAD_DIM};
+    attune_forward_args args = session_args(session);
+    args.q = attune_tensor_contiguous(session->data[0], ATTUNE_DTYPE_F16, 4, row_shape);
+    args.o = attune_tensor_contiguous(session->data[3], ATTUNE_DTYPE_F16, 4, row_shape);
+    args.splits = 2;
+    TRY(attune_forward(session->device, session->stream, &args));
+    return ATTUNE_OK;
+}
+
 /* A launch that measures, and one that stores. */
 static attune_status use_quantize(struct session *session) {
     const int64_t shape[] = {SESSION_BATCH, SESSION_LENGTH, SESSION_HEADS, SESSION_HEAD_DIM};
@@ -189,6 +200,7 @@ static attune_status run_session(void) {
     status = status == ATTUNE_OK ? use_memory(&session) : status;
     status = status == ATTUNE_OK ? use_streams(&session, native) : status;
     status = status == ATTUNE_OK ? use_plans(&session, native) : status;
+    status = status == ATTUNE_OK ? use_splits(&session) : status;
     status = status == ATTUNE_OK ? use_quantize(&session) : status;
     status = status == ATTUNE_OK ? use_other_devices(&session) : status;
     session_close(&session);
@@ -207,7 +219,7 @@ static void everything_works(void **state) {
         stub->compute_capability = chips[chip];
         stub->launches = 0;
         assert_ok(run_session());
-        assert_int_equal(stub->launches, 5);
+        assert_int_equal(stub->launches, 7);
     }
 }
 
