@@ -10,9 +10,13 @@
 
 #include "backends/cuda/api.h"
 
+/* Kernels of one image that run beside its main one, at most. */
+#define ATTUNE_CUDA_BESIDE_MAX 3
+
 struct attune_cuda_function {
     CUmodule module;
     CUfunction function;
+    CUfunction beside[ATTUNE_CUDA_BESIDE_MAX];
 };
 
 struct attune_cuda_device {

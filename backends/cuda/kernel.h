@@ -21,7 +21,7 @@ struct attune_cuda_plan {
     const struct attune_cuda_device *device;
     const attune_kernel_row *row;
     const struct attune_cuda_kernel *kernel;
-    CUfunction function;
+    struct attune_cuda_function loaded;
     CUfunction merge; /* of what splits leave; NULL if there is one */
     attune_problem problem;
     attune_schedule schedule;
@@ -36,6 +36,8 @@ struct attune_cuda_family {
     /* What the row's columns cannot say. NULL: nothing. */
     bool (*accepts)(const struct attune_cuda_device *device, const attune_kernel_row *row,
                     const attune_problem *problem, char reason[ATTUNE_REASON_MAX]);
+    /* What is added to the row's symbol to name each kernel that runs beside the main one, up to a NULL or the last. */
+    const char *beside[ATTUNE_CUDA_BESIDE_MAX];
     /* Of the workspace's own region, whose bytes are undefined when a launch begins. NULL: none. */
     uint64_t (*workspace_bytes)(const attune_kernel_row *row, const attune_problem *problem);
     /* Sets blocks and shared_bytes of a plan whose other fields are set. */
@@ -54,7 +56,9 @@ struct attune_cuda_kernel {
 };
 
 extern const struct attune_cuda_family attune_cuda_general_forward;
+extern const struct attune_cuda_family attune_cuda_general_backward;
 extern const struct attune_cuda_family attune_cuda_hopper_forward;
+extern const struct attune_cuda_family attune_cuda_hopper_backward;
 extern const struct attune_cuda_family attune_cuda_append;
 extern const struct attune_cuda_family attune_cuda_decode;
 extern const struct attune_cuda_family attune_cuda_merge;
@@ -66,9 +70,10 @@ bool attune_cuda_row_accepts(void *device, int32_t row, const attune_problem *pr
 uint64_t attune_cuda_workspace_bytes(void *device, int32_t row, const attune_problem *problem,
                                      const attune_schedule *schedule);
 
-/* The row's function on the device, loaded at the first call and kept until the device is closed, since graphs may hold
- * it. The device's context is current. */
-attune_status attune_cuda_function_get(struct attune_cuda_device *device, int32_t row, CUfunction *out_function);
+/* The row's functions on the device, loaded at the first call and kept until the device is closed, since graphs may
+ * hold them. The device's context is current. */
+attune_status attune_cuda_function_get(struct attune_cuda_device *device, int32_t row,
+                                       struct attune_cuda_function *out_loaded);
 void attune_cuda_functions_release(struct attune_cuda_device *device);
 
 attune_status attune_cuda_plan_build(void *device, const attune_plan_request *request, void **out_plan);
@@ -91,5 +96,9 @@ attune_status attune_cuda_launch_grid(const struct attune_cuda_device *device, c
 
 /* Launches plan's function over its blocks with one struct of parameters. */
 attune_status attune_cuda_launch(const struct attune_cuda_plan *plan, CUstream stream, void *parameters);
+
+/* The same for a kernel that runs beside it. */
+attune_status attune_cuda_launch_beside(const struct attune_cuda_plan *plan, int which, unsigned blocks,
+                                        unsigned threads, CUstream stream, void *parameters);
 
 #endif

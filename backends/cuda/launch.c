@@ -33,11 +33,23 @@ static attune_status raise_shared_memory(const struct attune_cuda_device *device
                                    "cuFuncSetAttribute");
 }
 
+static attune_status get_beside(const struct attune_cuda_device *device, const struct attune_cuda_kernel *kernel,
+                                struct attune_cuda_function *loaded) {
+    const struct attune_cuda_api *api = device->api;
+    attune_status status = ATTUNE_OK;
+    for (int i = 0; status == ATTUNE_OK && i < ATTUNE_CUDA_BESIDE_MAX && kernel->family->beside[i] != NULL; i++) {
+        char symbol[ATTUNE_REASON_MAX];
+        snprintf(symbol, sizeof symbol, "%s%s", kernel->symbol, kernel->family->beside[i]);
+        status = attune_cuda_check(api, api->ModuleGetFunction(&loaded->beside[i], loaded->module, symbol), symbol);
+    }
+    return status;
+}
+
 static attune_status load(const struct attune_cuda_device *device, const attune_kernel_row *row,
                           struct attune_cuda_function *out_loaded) {
     const struct attune_cuda_api *api = device->api;
     const struct attune_cuda_kernel *kernel = row->kernel;
-    struct attune_cuda_function loaded = {NULL, NULL};
+    struct attune_cuda_function loaded = {.module = NULL};
     attune_status status = load_module(device, row, &loaded.module);
     if (status != ATTUNE_OK) {
         return status;
@@ -47,6 +59,9 @@ static attune_status load(const struct attune_cuda_device *device, const attune_
     if (status == ATTUNE_OK) {
         status = raise_shared_memory(device, loaded.function);
     }
+    if (status == ATTUNE_OK) {
+        status = get_beside(device, kernel, &loaded);
+    }
     if (status != ATTUNE_OK) {
         (void)api->ModuleUnload(loaded.module);
         return status;
@@ -55,14 +70,15 @@ static attune_status load(const struct attune_cuda_device *device, const attune_
     return ATTUNE_OK;
 }
 
-attune_status attune_cuda_function_get(struct attune_cuda_device *device, int32_t row, CUfunction *out_function) {
+attune_status attune_cuda_function_get(struct attune_cuda_device *device, int32_t row,
+                                       struct attune_cuda_function *out_loaded) {
     int32_t count = 0;
     const attune_kernel_row *rows = attune_cuda_kernels(&count);
     struct attune_cuda_function *loaded = &device->functions[row];
     (void)pthread_mutex_lock(&device->functions_lock);
     const attune_status status = loaded->module == NULL ? load(device, &rows[row], loaded) : ATTUNE_OK;
     if (status == ATTUNE_OK) {
-        *out_function = loaded->function;
+        *out_loaded = *loaded;
     }
     (void)pthread_mutex_unlock(&device->functions_lock);
     return status;
@@ -78,9 +94,11 @@ void attune_cuda_functions_release(struct attune_cuda_device *device) {
 
 static attune_status load_functions(struct attune_cuda_device *device, const attune_plan_request *request,
                                     struct attune_cuda_plan *plan) {
-    attune_status status = attune_cuda_function_get(device, request->row, &plan->function);
+    attune_status status = attune_cuda_function_get(device, request->row, &plan->loaded);
     if (status == ATTUNE_OK && request->schedule.splits > 1) {
-        status = attune_cuda_function_get(device, ATTUNE_CUDA_ROW_sm80_merge, &plan->merge);
+        struct attune_cuda_function merge = {.module = NULL};
+        status = attune_cuda_function_get(device, ATTUNE_CUDA_ROW_sm80_merge, &merge);
+        plan->merge = merge.function;
     }
     return status;
 }
@@ -157,7 +175,13 @@ attune_status attune_cuda_launch_grid(const struct attune_cuda_device *device, c
 }
 
 attune_status attune_cuda_launch(const struct attune_cuda_plan *plan, CUstream stream, void *parameters) {
-    const struct attune_cuda_grid grid = {plan->function, plan->kernel->symbol, plan->blocks, plan->threads,
+    const struct attune_cuda_grid grid = {plan->loaded.function, plan->kernel->symbol, plan->blocks, plan->threads,
                                           plan->shared_bytes};
+    return attune_cuda_launch_grid(plan->device, &grid, stream, parameters);
+}
+
+attune_status attune_cuda_launch_beside(const struct attune_cuda_plan *plan, int which, unsigned blocks,
+                                        unsigned threads, CUstream stream, void *parameters) {
+    const struct attune_cuda_grid grid = {plan->loaded.beside[which], plan->kernel->symbol, blocks, threads, 0};
     return attune_cuda_launch_grid(plan->device, &grid, stream, parameters);
 }
