@@ -35,6 +35,15 @@
      ATTUNE_FEATURE_O_IS_Q | ATTUNE_FEATURE_DETERMINISTIC)
 #define FAMILY_general_forward attune_cuda_general_forward
 
+#define FEATURES_general_backward                                                                                      \
+    (ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_DIAGONAL | ATTUNE_FEATURE_SOFTCAP |                \
+     ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_BIAS | ATTUNE_FEATURE_MASK | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_DROPOUT | \
+     ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_VARLEN_Q | ATTUNE_FEATURE_VARLEN_K | ATTUNE_FEATURE_SEQUSED_Q |               \
+     ATTUNE_FEATURE_SEQUSED_K | ATTUNE_FEATURE_LEFTPAD_K | ATTUNE_FEATURE_BLOCK_SPARSE | ATTUNE_FEATURE_DESCALE |      \
+     ATTUNE_FEATURE_DLSE | ATTUNE_FEATURE_DBIAS | ATTUNE_FEATURE_DSINK | ATTUNE_FEATURE_F32_OUT |                      \
+     ATTUNE_FEATURE_DETERMINISTIC)
+#define FAMILY_general_backward attune_cuda_general_backward
+
 #define FEATURES_hopper_full                                                                                           \
     (ATTUNE_FEATURE_DIAGONAL | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_LSE | ATTUNE_FEATURE_O_IS_Q | \
      ATTUNE_FEATURE_DETERMINISTIC)
@@ -56,6 +65,16 @@
      ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_LSE | ATTUNE_FEATURE_F32_OUT | ATTUNE_FEATURE_DETERMINISTIC |               \
      ATTUNE_FEATURE_SPLITS | ATTUNE_FEATURE_PACK)
 #define FAMILY_decode attune_cuda_decode
+
+#define FEATURES_hopper_backward                                                                                       \
+    (ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_DIAGONAL | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_DSINK |                    \
+     ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_DLSE | ATTUNE_FEATURE_DETERMINISTIC)
+#define FAMILY_hopper_backward attune_cuda_hopper_backward
+
+#define FEATURES_hopper_backward_general                                                                               \
+    (FEATURES_hopper_backward | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_VARLEN_Q |             \
+     ATTUNE_FEATURE_VARLEN_K | ATTUNE_FEATURE_SEQUSED_Q | ATTUNE_FEATURE_SEQUSED_K)
+#define FAMILY_hopper_backward_general attune_cuda_hopper_backward
 
 #define FEATURES_append                                                                                                \
     (ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_SEQUSED_K | ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_DESCALE |                   \

@@ -71,6 +71,7 @@ template <int N> INLINE void pin(uint32_t (&registers)[N]) {
 
 /* Operand lists by the eight: names of the accumulators in the text, and their bindings to c. */
 #define NAMES_8(a, b, c, d, e, f, g, h) "%" #a ",%" #b ",%" #c ",%" #d ",%" #e ",%" #f ",%" #g ",%" #h
+#define NAMES_16                        NAMES_8(0, 1, 2, 3, 4, 5, 6, 7) "," NAMES_8(8, 9, 10, 11, 12, 13, 14, 15)
 #define NAMES_32                                                                                                       \
     NAMES_8(0, 1, 2, 3, 4, 5, 6, 7)                                                                                    \
     "," NAMES_8(8, 9, 10, 11, 12, 13, 14, 15) "," NAMES_8(16, 17, 18, 19, 20, 21, 22, 23) "," NAMES_8(24, 25, 26, 27,  \
@@ -89,6 +90,7 @@ template <int N> INLINE void pin(uint32_t (&registers)[N]) {
 #define BOUND_8(i)                                                                                                     \
     "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]),        \
         "+f"(c[i + 7])
+#define BOUND_16  BOUND_8(0), BOUND_8(8)
 #define BOUND_32  BOUND_8(0), BOUND_8(8), BOUND_8(16), BOUND_8(24)
 #define BOUND_48  BOUND_32, BOUND_8(32), BOUND_8(40)
 #define BOUND_56  BOUND_48, BOUND_8(48)
@@ -99,14 +101,22 @@ template <int N> INLINE void pin(uint32_t (&registers)[N]) {
 /* Of one k step of 16, with N columns of C. */
 template <int N> struct product;
 
-/* from_shared: C = A B, or C += A B; both operands from shared memory, K-major. from_registers: C += A B, with B
- * MN-major, which the last immediate says. The numbers are those of the operands that follow the accumulators. */
+/* from_shared: C = A B, or C += A B; both operands from shared memory, K-major. from_shared_mn: the same with B
+ * MN-major, which the last immediate says. from_registers: C += A B, B MN-major. The numbers are those of the operands
+ * that follow the accumulators. */
 #define PRODUCT(n, registers, r0, r1, r2, r3, r4)                                                                      \
     template <> struct product<n> {                                                                                    \
         static INLINE void from_shared(float (&c)[registers], uint64_t a, uint64_t b, int accumulates) {               \
             asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" #r2 ", 0;\n"                                       \
                          "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." ELEMENT "." ELEMENT " {" NAMES_##registers  \
                          "}, %" #r0 ", %" #r1 ", adds, 1, 1, 0, 0;\n}"                                                 \
+                         : BOUND_##registers                                                                           \
+                         : "l"(a), "l"(b), "r"(accumulates));                                                          \
+        }                                                                                                              \
+        static INLINE void from_shared_mn(float (&c)[registers], uint64_t a, uint64_t b, int accumulates) {            \
+            asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" #r2 ", 0;\n"                                       \
+                         "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." ELEMENT "." ELEMENT " {" NAMES_##registers  \
+                         "}, %" #r0 ", %" #r1 ", adds, 1, 1, 0, 1;\n}"                                                 \
                          : BOUND_##registers                                                                           \
                          : "l"(a), "l"(b), "r"(accumulates));                                                          \
         }                                                                                                              \
@@ -117,6 +127,7 @@ template <int N> struct product;
                          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                        \
         }                                                                                                              \
     };
+PRODUCT(32, 16, 16, 17, 18, 19, 20)
 PRODUCT(64, 32, 32, 33, 34, 35, 36)
 PRODUCT(96, 48, 48, 49, 50, 51, 52)
 PRODUCT(112, 56, 56, 57, 58, 59, 60)

@@ -1,0 +1,320 @@
+/*
+ * The host's side of bwd.cu: which problems it takes, and what a problem and its bindings are in the kernels' terms.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "backends/cuda/sm90/bwd.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "attune/backend_util.h"
+#include "backends/cuda/sm90/bind.h"
+#include "core/portable/mask.h"
+#include "core/portable/softmax.h"
+
+/* Axes of q and its kind. */
+enum { AXIS_B, AXIS_S, AXIS_H, AXIS_D };
+
+/* ---- What it takes ---- */
+
+static bool refuse(char reason[ATTUNE_REASON_MAX], const char *what, int64_t value, int64_t most) {
+    snprintf(reason, ATTUNE_REASON_MAX, "%s = %" PRId64 " is more than %" PRId64, what, value, most);
+    return false;
+}
+
+/* False if a launch's tiles of both kinds are more than a grid has along x. */
+static bool count_tiles(const attune_kernel_row *row, const attune_problem *problem, int32_t *out_row_tiles,
+                        int32_t *out_key_tiles) {
+    uint64_t row_tiles = (uint64_t)attune_ceil_div(problem->rows, row->tile_rows);
+    uint64_t key_tiles = (uint64_t)attune_ceil_div(problem->keys, row->tile_keys);
+    const bool fits = attune_multiply_checked(row_tiles, (uint64_t)problem->batch, &row_tiles) &&
+                      attune_multiply_checked(row_tiles, (uint64_t)problem->heads_q, &row_tiles) &&
+                      attune_multiply_checked(key_tiles, (uint64_t)problem->batch, &key_tiles) &&
+                      attune_multiply_checked(key_tiles, (uint64_t)problem->heads_kv, &key_tiles) &&
+                      row_tiles + key_tiles <= INT32_MAX;
+    *out_row_tiles = fits ? (int32_t)row_tiles : 0;
+    *out_key_tiles = fits ? (int32_t)key_tiles : 0;
+    return fits;
+}
+
+static bool is_general(const attune_kernel_row *row) {
+    return (row->features & ATTUNE_FEATURE_SOFTCAP) != 0; /* which no lean row has */
+}
+
+/* Tiles of rows in the workspace. Packed sequences begin a tile of their own each. */
+static uint64_t workspace_tiles(const attune_kernel_row *row, const attune_problem *problem) {
+    int64_t tiles = problem->batch * attune_ceil_div(problem->rows, row->tile_rows);
+    if ((problem->features & ATTUNE_FEATURE_VARLEN_Q) != 0) {
+        tiles = problem->operand[ATTUNE_OPERAND_Q].shape[AXIS_S] / row->tile_rows + problem->batch;
+    }
+    return (uint64_t)(tiles * problem->heads_q);
+}
+
+static bool accepts_sizes(const attune_kernel_row *row, const attune_problem *problem, char reason[ATTUNE_REASON_MAX]) {
+    int32_t row_tiles = 0;
+    int32_t key_tiles = 0;
+    if (problem->rows > ATTUNE_SM90_LENGTH_MAX) {
+        return refuse(reason, "rows", problem->rows, ATTUNE_SM90_LENGTH_MAX);
+    }
+    if (problem->keys > ATTUNE_SM90_LENGTH_MAX) {
+        return refuse(reason, "keys", problem->keys, ATTUNE_SM90_LENGTH_MAX);
+    }
+    if (!count_tiles(row, problem, &row_tiles, &key_tiles)) {
+        snprintf(reason, ATTUNE_REASON_MAX, "it has more than %d tiles of %d rows and of %d keys", INT32_MAX,
+                 row->tile_rows, row->tile_keys);
+        return false;
+    }
+    if (workspace_tiles(row, problem) > INT32_MAX) {
+        return refuse(reason, "tiles of rows in the workspace", (int64_t)workspace_tiles(row, problem), INT32_MAX);
+    }
+    return true;
+}
+
+static bool accepts_layouts(const attune_problem *problem, char reason[ATTUNE_REASON_MAX]) {
+    static const struct {
+        attune_operand operand;
+        const char *name;
+    } by_chunks[] = {
+        {ATTUNE_OPERAND_Q, "q"},       {ATTUNE_OPERAND_K, "k"},   {ATTUNE_OPERAND_V, "v"},   {ATTUNE_OPERAND_O, "o"},
+        {ATTUNE_OPERAND_DOUT, "dout"}, {ATTUNE_OPERAND_DQ, "dq"}, {ATTUNE_OPERAND_DK, "dk"}, {ATTUNE_OPERAND_DV, "dv"},
+    };
+    for (size_t i = 0; i < sizeof by_chunks / sizeof by_chunks[0]; i++) {
+        if (attune_problem_has(problem, by_chunks[i].operand) &&
+            !attune_cuda_boxes_possible(&problem->operand[by_chunks[i].operand], by_chunks[i].name, reason)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool accepts(const struct attune_cuda_device *device, const attune_kernel_row *row,
+                    const attune_problem *problem, char reason[ATTUNE_REASON_MAX]) {
+    (void)device;
+    return accepts_sizes(row, problem, reason) && accepts_layouts(problem, reason);
+}
+
+/* ---- Plans ---- */
+
+/* The workspace: of each tile of rows dq in f32, whole panels wide, then lse, then the row sums, then turns; then what
+ * is there once. */
+static uint64_t dq_tile_floats(const attune_kernel_row *row) {
+    return (uint64_t)row->tile_rows *
+           (uint64_t)(attune_ceil_div(row->head_dim_max, ATTUNE_SM90_PANEL) * ATTUNE_SM90_PANEL);
+}
+
+static uint64_t row_values(const attune_kernel_row *row) {
+    return (uint64_t)row->tile_rows + ATTUNE_SM90_ROW_MARKS;
+}
+
+static uint64_t workspace_bytes(const attune_kernel_row *row, const attune_problem *problem) {
+    const uint64_t turns = problem->deterministic ? ATTUNE_SM90_CONSUMERS : 0;
+    const uint64_t tile_values = dq_tile_floats(row) + 2 * row_values(row) + turns;
+    return (workspace_tiles(row, problem) * tile_values + ATTUNE_SM90_LARGEST + 1) * sizeof(float);
+}
+
+static void prepare(struct attune_cuda_plan *plan) {
+    int32_t row_tiles = 0;
+    int32_t key_tiles = 0;
+    (void)count_tiles(plan->row, &plan->problem, &row_tiles, &key_tiles);
+    plan->blocks = (unsigned)key_tiles;
+    plan->shared_bytes = (unsigned)plan->row->shared_bytes;
+}
+
+/* ---- Parameters ---- */
+
+/* Work-groups that run at a time walk over the same heads, whose q, dout and dq stay in the L2 cache. Where walks
+ * differ in length, sections of several heads let the longest walks of all of them start first. */
+static int32_t section_heads(const struct attune_cuda_plan *plan) {
+    const attune_problem *problem = &plan->problem;
+    const int64_t heads = problem->heads_kv * problem->batch;
+    if (problem->deterministic) {
+        /* As many heads as the device has room for: of those that begin together few wait for each other. */
+        const int64_t key_tiles = attune_max(1, attune_ceil_div(problem->keys, plan->row->tile_keys));
+        return (int32_t)attune_min(attune_ceil_div(plan->device->processors, key_tiles), heads);
+    }
+    if (problem->window_left < 0 && problem->window_right < 0) {
+        return 1;
+    }
+    const int64_t l2_bytes = INT64_C(32) << 20;
+    const int64_t row_bytes = problem->head_dim * (attune_element_bytes(problem->dtype) + (int64_t)sizeof(float)) +
+                              problem->head_dim_v * attune_element_bytes(problem->dtype);
+    const int64_t head_bytes = attune_max(1, problem->rows * (problem->heads_q / problem->heads_kv) * row_bytes);
+    return (int32_t)attune_clamp(l2_bytes / head_bytes, 1, heads);
+}
+
+static attune_status encode(const struct attune_cuda_plan *plan, const attune_bindings *bindings, attune_operand which,
+                            int64_t rows, CUtensorMap *out_map) {
+    if (!attune_problem_has(&plan->problem, which)) {
+        return ATTUNE_OK;
+    }
+    const struct attune_cuda_boxes boxes = attune_sm90_boxes(&plan->problem, bindings, which, rows);
+    return attune_cuda_tensormap_encode(plan->device->api, &boxes, out_map);
+}
+
+static attune_status set_maps(const struct attune_cuda_plan *plan, const attune_bindings *bindings,
+                              attune_sm90_backward_params *params) {
+    const struct {
+        attune_operand which;
+        int64_t rows;
+        CUtensorMap *map;
+    } maps[] = {
+        {ATTUNE_OPERAND_Q, plan->row->tile_rows, &params->q},
+        {ATTUNE_OPERAND_DOUT, plan->row->tile_rows, &params->dout},
+        {ATTUNE_OPERAND_K, ATTUNE_SM90_WARPGROUP_ROWS, &params->k},
+        {ATTUNE_OPERAND_V, ATTUNE_SM90_WARPGROUP_ROWS, &params->v},
+        {ATTUNE_OPERAND_DK, ATTUNE_SM90_WARPGROUP_ROWS, &params->dk},
+        {ATTUNE_OPERAND_DV, ATTUNE_SM90_WARPGROUP_ROWS, &params->dv},
+    };
+    attune_status status = ATTUNE_OK;
+    for (size_t i = 0; status == ATTUNE_OK && i < sizeof maps / sizeof maps[0]; i++) {
+        status = encode(plan, bindings, maps[i].which, maps[i].rows, maps[i].map);
+    }
+    return status;
+}
+
+static float as_float(double value) {
+    return (float)fmax(-FLT_MAX, fmin(value, FLT_MAX));
+}
+
+static bool is_f16(const struct attune_cuda_plan *plan) {
+    return plan->problem.dtype == ATTUNE_DTYPE_F16;
+}
+
+static void set_workspace(const struct attune_cuda_plan *plan, const attune_bindings *bindings,
+                          attune_sm90_backward_params *params) {
+    const uint64_t tiles = workspace_tiles(plan->row, &plan->problem);
+    char *own = (char *)attune_pointer_address(bindings->workspace) + plan->workspace.own.offset;
+    params->dq_sum = (float *)(void *)own;
+    params->row_lse = params->dq_sum + tiles * dq_tile_floats(plan->row);
+    params->row_sum = params->row_lse + tiles * row_values(plan->row);
+    float *end = params->row_sum + tiles * row_values(plan->row);
+    if (plan->problem.deterministic) {
+        params->added = (int32_t *)(void *)end;
+        end += tiles * ATTUNE_SM90_CONSUMERS;
+        params->begun = (int32_t *)(void *)end;
+        end += 1;
+    }
+    params->largest = is_f16(plan) ? end : NULL;
+}
+
+static void set_params(const struct attune_cuda_plan *plan, const attune_bindings *bindings,
+                       attune_sm90_backward_params *params) {
+    const attune_problem *problem = &plan->problem;
+    params->direct_v = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_V);
+    params->o = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_O);
+    params->direct_dout = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_DOUT);
+    params->lse = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_LSE);
+    params->dlse = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_DLSE);
+    params->dq = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_DQ);
+    params->sink = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_SINK);
+    params->dsink = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_DSINK);
+    params->scale = (float)bindings->scale;
+    params->score_factor = as_float(bindings->scale * (double)ATTUNE_LOG2_E);
+    params->heads_q = (int32_t)problem->heads_q;
+    params->heads_kv = (int32_t)problem->heads_kv;
+    params->group = (int32_t)(problem->heads_q / problem->heads_kv);
+    params->batch = (int32_t)problem->batch;
+    params->rows = (int32_t)problem->rows;
+    params->keys = (int32_t)problem->keys;
+    params->head_dim = (int32_t)problem->head_dim;
+    params->head_dim_v = (int32_t)problem->head_dim_v;
+    params->right = attune_sm90_right_side(problem);
+    params->row_tiles = (int32_t)attune_ceil_div(problem->rows, plan->row->tile_rows);
+    params->key_tiles = (int32_t)attune_ceil_div(problem->keys, plan->row->tile_keys);
+    params->heads = (int32_t)(problem->batch * problem->heads_kv);
+    params->section = section_heads(plan);
+    params->has_dk = attune_problem_has(problem, ATTUNE_OPERAND_DK);
+    params->has_dv = attune_problem_has(problem, ATTUNE_OPERAND_DV);
+    params->q_step = attune_sm90_steps_of(problem, ATTUNE_OPERAND_Q);
+    params->k_step = attune_sm90_steps_of(problem, ATTUNE_OPERAND_K);
+    params->v_step = attune_sm90_steps_of(problem, ATTUNE_OPERAND_V);
+    params->dout_step = attune_sm90_steps_of(problem, ATTUNE_OPERAND_DOUT);
+    params->dk_step = attune_sm90_steps_of(problem, ATTUNE_OPERAND_DK);
+    params->dv_step = attune_sm90_steps_of(problem, ATTUNE_OPERAND_DV);
+}
+
+static void set_general(const struct attune_cuda_plan *plan, const attune_bindings *bindings,
+                        attune_sm90_backward_params *params) {
+    const attune_problem *problem = &plan->problem;
+    params->direct_dk = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_DK);
+    params->direct_dv = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_DV);
+    params->cu_seqlens_q = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_CU_SEQLENS_Q);
+    params->cu_seqlens_k = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_CU_SEQLENS_K);
+    params->seqused_q = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_SEQUSED_Q);
+    params->seqused_k = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_SEQUSED_K);
+    if (problem->softcap > 0.0) {
+        /* A softcap outside of these is told from none and from infinity, and its scores are the same in f32. */
+        const double softcap = fmin(fmax(problem->softcap, 0x1p-120), 0x1p100);
+        params->cap = as_float(softcap * (double)ATTUNE_LOG2_E);
+        params->cap_factor = as_float(bindings->scale / softcap);
+        params->is_capped = 1;
+    }
+    params->bottom_right = problem->align == ATTUNE_ALIGN_BOTTOM_RIGHT;
+    params->diagonal = problem->diagonal;
+    params->window_left = problem->window_left;
+    params->window_right = problem->window_right;
+}
+
+/* ---- Launching ---- */
+
+enum { BEFORE, AFTER, SINK };
+
+/* With f16 there are work-groups for tiles of V, too, and what they and the others find is to begin at 0. */
+static attune_status launch_before(const struct attune_cuda_plan *plan, int32_t row_tiles, int32_t key_tiles,
+                                   CUstream stream, attune_sm90_backward_params *params) {
+    const struct attune_cuda_api *api = plan->device->api;
+    unsigned blocks = (unsigned)row_tiles;
+    if (params->largest != NULL) {
+        blocks += (unsigned)key_tiles;
+        const attune_status status = attune_cuda_check(
+            api,
+            api->MemsetD8Async((CUdeviceptr)(uintptr_t)params->largest, 0, ATTUNE_SM90_LARGEST * sizeof(float), stream),
+            "cuMemsetD8Async");
+        if (status != ATTUNE_OK) {
+            return status;
+        }
+    }
+    return attune_cuda_launch_beside(plan, BEFORE, blocks, ATTUNE_SM90_BESIDE_THREADS, stream, params);
+}
+
+static attune_status launch(const struct attune_cuda_plan *plan, CUstream stream, const attune_bindings *bindings) {
+    const attune_problem *problem = &plan->problem;
+    int32_t row_tiles = 0;
+    int32_t key_tiles = 0;
+    (void)count_tiles(plan->row, problem, &row_tiles, &key_tiles);
+    if (row_tiles == 0 || key_tiles == 0) {
+        return ATTUNE_OK;
+    }
+    attune_sm90_backward_params params = {.rows = 0};
+    set_params(plan, bindings, &params);
+    set_workspace(plan, bindings, &params);
+    if (is_general(plan->row)) {
+        set_general(plan, bindings, &params);
+    }
+    attune_status status = set_maps(plan, bindings, &params);
+    if (status == ATTUNE_OK) {
+        status = launch_before(plan, row_tiles, key_tiles, stream, &params);
+    }
+    if (status == ATTUNE_OK && attune_problem_has(problem, ATTUNE_OPERAND_DSINK)) {
+        status = attune_cuda_launch_beside(plan, SINK, (unsigned)problem->heads_q, ATTUNE_SM90_BESIDE_THREADS, stream,
+                                           &params);
+    }
+    if (status == ATTUNE_OK) {
+        status = attune_cuda_launch(plan, stream, &params);
+    }
+    if (status == ATTUNE_OK && attune_problem_has(problem, ATTUNE_OPERAND_DQ)) {
+        status =
+            attune_cuda_launch_beside(plan, AFTER, (unsigned)row_tiles, ATTUNE_SM90_BESIDE_THREADS, stream, &params);
+    }
+    return status;
+}
+
+const struct attune_cuda_family attune_cuda_hopper_backward = {.accepts = accepts,
+                                                               .beside = {"_before", "_after", "_sink"},
+                                                               .workspace_bytes = workspace_bytes,
+                                                               .prepare = prepare,
+                                                               .launch = launch};

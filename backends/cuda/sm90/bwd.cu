@@ -1,0 +1,170 @@
+/*
+ * The Hopper backward: a work-group owns a tile of keys and walks over the rows that see them.
+ *
+ * K and V of the tile stay in shared memory; Q and dO, lse and row sums of a tile of rows come through rings. Consumer
+ * warpgroups form S^T and dP^T with keys as rows, so that P^T and dS^T, packed, are operands in registers of
+ * dV += P^T dO and dK += dS^T Q. dS also goes to shared memory, for dQ = dS K, which is added to memory in f32.
+ *
+ * A run is three launches: before (row sums, dq = 0), the main one, and after (dq converted).
+ *
+ * Compiled once per row of kernels.def; see bwd_row.h. docs/notes/hopper-backward.md says what was tried and measured.
+ * Source: Dao, FlashAttention-2 (arXiv 2307.08691), algorithm 2; Shah et al., FlashAttention-3 (arXiv 2407.08608),
+ * appendix B.1.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "backends/cuda/sm90/bwd_beside.h"
+#include "backends/cuda/sm90/bwd_narrow.h"
+#include "backends/cuda/sm90/bwd_wide.h"
+
+namespace {
+
+/* ---- The thread that loads ---- */
+
+INLINE void load_keys(const key_tile &at, const CUtensorMap &map, int panels, int offset, int barrier,
+                      attune_sm90_steps step, uint64_t policy) {
+    const uint32_t full = barrier_address(barrier, 0);
+    mbarrier_expect(full, panels * TILE_KEYS * PANEL_BYTES);
+    for (int panel = 0; panel < panels; panel++) {
+        for (int key = 0; key < TILE_KEYS; key += BOX_KEYS) {
+            copy_box(shared_address(offset) + (panel * TILE_KEYS + key) * PANEL_BYTES, map, full, panel * PANEL,
+                     at.in.key_begin + at.key + key, at.head * step.head, at.in.batch * step.batch, policy);
+        }
+    }
+}
+
+/* A tile of Q or dO, and a value for each of its rows. */
+INLINE void load_rows(const walk &at, const CUtensorMap &map, int panels, uint32_t to, uint32_t full,
+                      attune_sm90_steps step, const float *values, uint32_t values_to, uint64_t policy) {
+    mbarrier_expect(full, panels * TILE_ROWS * PANEL_BYTES + ROW_BYTES);
+    for (int panel = 0; panel < panels; panel++) {
+        copy_box(to + panel * TILE_ROWS * PANEL_BYTES, map, full, panel * PANEL,
+                 at.at.in.row_begin + at.tile * TILE_ROWS, at.head() * step.head, at.at.in.batch * step.batch, policy);
+    }
+    copy_bytes(values_to, values + int64_t{at.place()} * ROW_VALUES, full, ROW_BYTES);
+}
+
+INLINE void run_loader(const attune_sm90_backward_params &p, const key_tile &at) {
+    walk step(p, at);
+    if (step.is_over()) {
+        return;
+    }
+    uint64_t read_once, read_again;
+    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(read_once));
+    load_keys(at, p.k, PANELS, K_OFFSET, K_FULL, p.k_step, read_once);
+    load_keys(at, p.v, PANELS_V, V_OFFSET, V_FULL, p.v_step, read_once);
+    asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(read_again));
+    ring<STAGES> rows;
+    for (; !step.is_over(); step.next()) {
+        const int stage = rows.buffer();
+        mbarrier_wait(barrier_address(Q_EMPTY, stage), rows.parity() ^ 1);
+        load_rows(step, p.q, PANELS, shared_address(Q_OFFSET) + stage * Q_BYTES, barrier_address(Q_FULL, stage),
+                  p.q_step, p.row_lse, shared_address(LSE_OFFSET) + stage * ROW_BYTES, read_again);
+        mbarrier_wait(barrier_address(DOUT_EMPTY, stage), rows.parity() ^ 1);
+        load_rows(step, p.dout, PANELS_V, shared_address(DOUT_OFFSET) + stage * DOUT_BYTES,
+                  barrier_address(DOUT_FULL, stage), p.dout_step, p.row_sum,
+                  shared_address(SUM_OFFSET) + stage * ROW_BYTES, read_again);
+        rows.count++;
+    }
+}
+
+/* ---- The threads that add a narrow consumer's part of dq to memory ---- */
+
+INLINE void run_adder(const attune_sm90_backward_params &p, const key_tile &at, int part) {
+    const uint32_t from = shared_address(DQ_OFFSET) + part * DQ_PART_BYTES;
+    ring<1> full;
+    for (walk step(p, at); !step.is_over(); step.next()) {
+        if (p.added != nullptr) {
+            step.wait_turn(part);
+        }
+        mbarrier_wait(barrier_address(DQ_FULL, part), full.parity());
+        full.count++;
+        add_floats(p.dq_sum + int64_t{step.place()} * DQ_TILE + part * DQ_SECOND_PART, from, DQ_PART_BYTES);
+        store_commit();
+        store_wait_read();
+        mbarrier_arrive(barrier_address(DQ_EMPTY, part));
+        if (p.added != nullptr) {
+            store_wait(); /* of what is in memory; the wait before was for what has been read */
+            step.pass_turn(step.added(part));
+        }
+    }
+    store_wait();
+}
+
+/* ---- The threads that wait for a wide consumer's turn to add its part, and pass it on, if dq is deterministic ---- */
+
+INLINE void run_keeper(const attune_sm90_backward_params &p, const key_tile &at, int part) {
+    ring<1> added;
+    for (walk step(p, at); p.added != nullptr && !step.is_over(); step.next()) {
+        step.wait_turn(part);
+        mbarrier_arrive(barrier_address(DQ_TURN, part));
+        mbarrier_wait(barrier_address(DQ_FULL, part), added.parity());
+        added.count++;
+        step.pass_turn(step.added(part));
+    }
+}
+
+template <bool IS_WIDE> struct consumer_of;
+template <> struct consumer_of<false> { using type = narrow_consumer; };
+template <> struct consumer_of<true> { using type = wide_consumer; };
+
+} // namespace
+
+extern "C" __global__ void __launch_bounds__(BESIDE_THREADS)
+    JOIN(ATTUNE_SYMBOL, _before)(const __grid_constant__ attune_sm90_backward_params p) {
+    const int tiles = p.batch * p.heads_q * p.row_tiles;
+    if (IS_F16 && blockIdx.x >= tiles) {
+        measure_keys(p, blockIdx.x - tiles);
+        return;
+    }
+    const row_tile at = find_row_tile(p);
+    if (p.begun != nullptr && blockIdx.x == 0 && threadIdx.x == 0) {
+        *p.begun = 0;
+    }
+    if (at.exists) {
+        clear_turns(p, at);
+        clear_dq(p, at);
+        sum_rows(p, at);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(BESIDE_THREADS)
+    JOIN(ATTUNE_SYMBOL, _after)(const __grid_constant__ attune_sm90_backward_params p) {
+    const row_tile at = find_row_tile(p);
+    if (at.exists) {
+        convert_dq(p, at);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(BESIDE_THREADS)
+    JOIN(ATTUNE_SYMBOL, _sink)(const __grid_constant__ attune_sm90_backward_params p) {
+    sum_sink(p, blockIdx.x);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    ATTUNE_SYMBOL(const __grid_constant__ attune_sm90_backward_params p) {
+    const int warpgroup = __shfl_sync(ALL_LANES, threadIdx.x / WARPGROUP, 0);
+    __shared__ int number;
+    if (threadIdx.x == 0) {
+        barriers_init();
+        /* In the order in which they begin, so that none waits for one that has no processor yet. */
+        number = p.begun == nullptr ? blockIdx.x : atomicAdd(p.begun, 1);
+    }
+    __syncthreads();
+    const key_tile at = find_key_tile(p, __shfl_sync(ALL_LANES, number, 0));
+    if (warpgroup == 0) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGISTERS));
+        const int warp = threadIdx.x / LANES;
+        if (threadIdx.x % LANES != 0) {
+            return;
+        }
+        if (warp == 0) {
+            run_loader(p, at);
+        } else if (warp <= CONSUMERS) {
+            WIDE ? run_keeper(p, at, warp - 1) : run_adder(p, at, warp - 1);
+        }
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(CONSUMER_REGISTERS));
+        consumer_of<WIDE>::type(p, at, warpgroup - 1).run();
+    }
+}

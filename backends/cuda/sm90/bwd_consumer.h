@@ -1,0 +1,384 @@
+/*
+ * What both kinds of consumers of the backward do: scores, what is hidden of them, products, and dK and dV to memory.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef ATTUNE_CUDA_SM90_BWD_CONSUMER_H
+#define ATTUNE_CUDA_SM90_BWD_CONSUMER_H
+
+#include "backends/cuda/sm90/bwd_range.h"
+#include "backends/cuda/sm90/bwd_walk.h"
+#include "backends/cuda/sm90/copy.h"
+#include "backends/cuda/sm90/element.h"
+#include "backends/cuda/sm90/mma.h"
+
+namespace {
+
+constexpr int SCORES = TILE_ROWS / 2; /* of a thread: of two keys, a pair of rows of every eight */
+
+/* Which of a thread's two keys a score is of, and which row of the tile, less the lane's first. */
+INLINE constexpr int key_of_score(int i) {
+    return i / 2 % 2;
+}
+INLINE constexpr int row_of_score(int i) {
+    return i / 4 * 8 + i % 2;
+}
+
+/* Stands for tanh of a score that is hidden. */
+constexpr float HIDDEN = 2.0f;
+
+struct consumer_base {
+    const attune_sm90_backward_params &p;
+    const key_tile &at;
+    const int index;     /* of the warpgroup among the consumers */
+    const int first_key; /* of its own, in the tile */
+    const int thread;    /* in the warpgroup */
+    const int lane;
+    const float dscore_unit; /* what is left to multiply dP by, beside the power of two in P */
+    ring<STAGES> rows;
+
+    INLINE consumer_base(const attune_sm90_backward_params &params, const key_tile &of, int warpgroup)
+        : p(params), at(of), index(warpgroup), first_key(WIDE ? 0 : warpgroup * BOX_KEYS),
+          thread(threadIdx.x % WARPGROUP), lane(threadIdx.x % LANES), dscore_unit(dscore_factor(params) * WEIGHT_UNIT) {
+    }
+
+    /* ---- Places, waiting and releasing ---- */
+
+    INLINE int stage() const {
+        return rows.buffer();
+    }
+    INLINE uint32_t own_keys(int offset) const {
+        return shared_address(offset) + first_key * PANEL_BYTES;
+    }
+    INLINE uint32_t q_tile() const {
+        return shared_address(Q_OFFSET) + stage() * Q_BYTES;
+    }
+    INLINE uint32_t dout_tile() const {
+        return shared_address(DOUT_OFFSET) + stage() * DOUT_BYTES;
+    }
+    INLINE void wait_q() const {
+        mbarrier_wait(barrier_address(Q_FULL, stage()), rows.parity());
+    }
+    INLINE void wait_dout() const {
+        mbarrier_wait(barrier_address(DOUT_FULL, stage()), rows.parity());
+    }
+    /* For the warp. */
+    INLINE void release(int barrier, int buffer) const {
+        __syncwarp();
+        if (lane == 0) {
+            mbarrier_arrive(barrier_address(barrier, buffer));
+        }
+    }
+    INLINE void meet() const {
+        named_barrier_sync(TOGETHER, CONSUMERS * WARPGROUP);
+    }
+
+    /* ---- Products ---- */
+
+    /* S^T = K Q^T or dP^T = V dO^T: own keys, all rows of the tile. */
+    template <int DIM> INLINE void issue_scores(float (&c)[SCORES], uint32_t keys, uint32_t rows_tile) const {
+        const uint64_t a = matrix_descriptor(keys, 16);
+        const uint64_t b = matrix_descriptor(rows_tile, 16);
+        mma_fence();
+#pragma unroll
+        for (int step = 0; step < DIM / 16; step++) {
+            product<TILE_ROWS>::from_shared(c, a + column_step(step, TILE_KEYS), b + column_step(step, TILE_ROWS),
+                                            step > 0);
+        }
+        mma_commit();
+    }
+
+    /* dV += P^T dO or dK += dS^T Q. */
+    template <int DIM> INLINE void issue_gradient(float (&c)[DIM / 2], const uint32_t *a, uint32_t rows_tile) const {
+        const uint64_t b = matrix_descriptor(rows_tile, TILE_ROWS * PANEL_BYTES);
+        mma_fence();
+#pragma unroll
+        for (int step = 0; step < TILE_ROWS / 16; step++) {
+            product<DIM>::from_registers(c, a + 4 * step, b + descriptor_step(step * 16 * PANEL_BYTES));
+        }
+        mma_commit();
+    }
+
+    /* A part of dQ = dS K, over all keys of the tile. */
+    template <int PART_COLUMNS>
+    INLINE void issue_dq(float (&dq)[PART_COLUMNS / 2], int buffer, int row, int column) const {
+        const uint64_t a = matrix_descriptor(shared_address(DS_OFFSET) + buffer * DS_BYTES + row * PANEL_BYTES, 16);
+        const uint64_t b = matrix_descriptor(shared_address(K_OFFSET) + column / PANEL * TILE_KEYS * PANEL_BYTES,
+                                             TILE_KEYS * PANEL_BYTES);
+        mma_fence();
+#pragma unroll
+        for (int step = 0; step < TILE_KEYS / 16; step++) {
+            product<PART_COLUMNS>::from_shared_mn(dq, a + column_step(step, TILE_ROWS),
+                                                  b + descriptor_step(step * 16 * PANEL_BYTES), step > 0);
+        }
+        mma_commit();
+    }
+
+    /* ---- Scores ---- */
+
+    INLINE bool is_capped() const {
+        return GENERAL && p.is_capped != 0;
+    }
+
+    /* This lane's values of the pair of rows in a group of eight. */
+    INLINE float2 row_values(int offset, int group) const {
+        return reinterpret_cast<const float2 *>(shared + offset + stage() * ROW_BYTES)[4 * group + lane % 4];
+    }
+
+    /* dP - D is what dscore_above gives of dP and of what row_sums gives. */
+    INLINE float2 row_sums(int group) const {
+        float2 sum = row_values(SUM_OFFSET, group);
+        if constexpr (IS_F16) {
+            sum.x *= dscore_unit;
+            sum.y *= dscore_unit;
+        }
+        return sum;
+    }
+    INLINE float dscore_above(float dscore, float sum) const {
+        return IS_F16 ? fmaf(dscore, dscore_unit, -sum) : dscore - sum;
+    }
+
+    /* S to P, or with softcap to tanh. */
+    INLINE void weigh(float (&scores)[SCORES]) const {
+        if (is_capped()) {
+            cap_scores(scores);
+            return;
+        }
+#pragma unroll
+        for (int i = 0; i < SCORES; i += 4) {
+            const float2 lse = row_values(LSE_OFFSET, i / 4);
+            scores[i] = exp2_fast(fmaf(scores[i], p.score_factor, -lse.x));
+            scores[i + 1] = exp2_fast(fmaf(scores[i + 1], p.score_factor, -lse.y));
+            scores[i + 2] = exp2_fast(fmaf(scores[i + 2], p.score_factor, -lse.x));
+            scores[i + 3] = exp2_fast(fmaf(scores[i + 3], p.score_factor, -lse.y));
+        }
+    }
+
+    INLINE void cap_scores(float (&scores)[SCORES]) const {
+#pragma unroll
+        for (int i = 0; i < SCORES; i++) {
+            const float x = scores[i] * p.cap_factor;
+            scores[i] = fabsf(x) > 0.25f ? tanh_of(x) : tanh_of_small(x);
+        }
+    }
+
+    /* From tanh to P, and what dP - D is multiplied by to give dS. */
+    INLINE float weight_of_capped(float capped, float lse, float *out_slope) const {
+        const float weight = capped == HIDDEN ? 0.0f : exp2_fast(fmaf(capped, p.cap, -lse));
+        *out_slope = weight * (1.0f - capped * capped);
+        return weight;
+    }
+
+    /* Whether all rows of a tile see all of this warpgroup's keys. */
+    INLINE bool is_clear(int row) const {
+        const int first = at.key + first_key;
+        const int last = first + BOX_KEYS - 1;
+        return last < at.in.keys && last - at.in.right <= row &&
+               (!GENERAL || row + TILE_ROWS - 1 <= first - at.in.left);
+    }
+
+    /* The rows, from this lane's first of the tile on, that see a key of this thread's two. */
+    struct seen_rows {
+        int first, last;
+    };
+
+    INLINE seen_rows find_seen_rows(int row, int which) const {
+        const int key = at.key + first_key + thread / LANES * 16 + lane / 4 + 8 * which;
+        const int lane_row = row + lane % 4 * 2;
+        return {key < at.in.keys ? key - at.in.right - lane_row : TILE_ROWS, key - at.in.left - lane_row};
+    }
+
+    static INLINE bool is_hidden(int row, const seen_rows &seen) {
+        return row < seen.first || (GENERAL && row > seen.last);
+    }
+
+    INLINE void hide(float (&scores)[SCORES], int row) const {
+        const seen_rows seen[2] = {find_seen_rows(row, 0), find_seen_rows(row, 1)};
+        const float hidden = is_capped() ? HIDDEN : 0.0f;
+#pragma unroll
+        for (int i = 0; i < SCORES; i++) {
+            if (is_hidden(row_of_score(i), seen[key_of_score(i)])) {
+                scores[i] = hidden;
+            }
+        }
+    }
+
+    /* dS, packed: 0 times what is not finite, in a value that no row sees or in a row's sum, is not 0. */
+    INLINE void hide_pairs(uint32_t (&dweights)[SCORES / 2], int row) const {
+        const seen_rows seen[2] = {find_seen_rows(row, 0), find_seen_rows(row, 1)};
+#pragma unroll
+        for (int i = 0; i < SCORES; i += 2) {
+            if (is_hidden(row_of_score(i), seen[key_of_score(i)])) {
+                dweights[i / 2] &= 0xFFFF0000u;
+            }
+            if (is_hidden(row_of_score(i + 1), seen[key_of_score(i + 1)])) {
+                dweights[i / 2] &= 0xFFFFu;
+            }
+        }
+        pin(dweights);
+    }
+
+    /* dS with rows as rows, into the panel of this warpgroup's keys. */
+    INLINE void share_dscores(const uint32_t (&dweights)[SCORES / 2], int buffer) const {
+        const int row = lane / 16 * 8 + lane % 8;
+        const int chunk = (thread / LANES * 2 + lane / 8 % 2) ^ (lane % 8);
+        const uint32_t to = shared_address(DS_OFFSET) + buffer * DS_BYTES +
+                            (first_key / PANEL * TILE_ROWS + row) * PANEL_BYTES + chunk * 16;
+#pragma unroll
+        for (int step = 0; step < TILE_ROWS / 16; step++) {
+            store_matrices_transposed(to + step * 16 * PANEL_BYTES, dweights[4 * step], dweights[4 * step + 1],
+                                      dweights[4 * step + 2], dweights[4 * step + 3]);
+        }
+        async_proxy_fence();
+    }
+
+    /* ---- What lies past a sequence's end: the next one, or anything ---- */
+
+    INLINE void clear_rows(int offset, int panels, int panel_rows, int begin) const {
+        constexpr int chunks_of_row = PANEL_BYTES / sizeof(uint4);
+        for (int panel = 0; panel < panels; panel++) {
+            uint4 *chunks = reinterpret_cast<uint4 *>(shared + offset + panel * panel_rows * PANEL_BYTES);
+            for (int i = begin * chunks_of_row + thread; i < panel_rows * chunks_of_row; i += WARPGROUP) {
+                chunks[i] = make_uint4(0, 0, 0, 0);
+            }
+        }
+    }
+
+    /* 0 times what is there may be NaN. One consumer clears Q or K, the other dO or V. */
+    INLINE void clear_tail(int offset, int panels, int offset_v, int panels_v, int panel_rows, int begin) const {
+        if (begin >= panel_rows) {
+            return;
+        }
+        if (index == 0) {
+            clear_rows(offset, panels, panel_rows, begin);
+        } else {
+            clear_rows(offset_v, panels_v, panel_rows, begin);
+        }
+        async_proxy_fence();
+        meet();
+    }
+
+    INLINE void wait_keys() const {
+        mbarrier_wait(barrier_address(K_FULL, 0), 0);
+        mbarrier_wait(barrier_address(V_FULL, 0), 0);
+        if constexpr (GENERAL) {
+            clear_tail(K_OFFSET, PANELS, V_OFFSET, PANELS_V, TILE_KEYS, at.in.keys - at.key);
+        }
+    }
+
+    INLINE void clear_missing_rows(int row) const {
+        if (GENERAL && row + TILE_ROWS > at.in.rows) {
+            wait_dout();
+            clear_tail(Q_OFFSET + stage() * Q_BYTES, PANELS, DOUT_OFFSET + stage() * DOUT_BYTES, PANELS_V, TILE_ROWS,
+                       at.in.rows - row);
+        }
+    }
+
+    /* Zeroes rows of Q whose lse is NaN. What they bring is NaN by their weights, and only to keys that they see. */
+    INLINE void clear_nan_rows() const {
+        const float *lse = reinterpret_cast<const float *>(shared + LSE_OFFSET + stage() * ROW_BYTES);
+        if (lse[TILE_ROWS] == 0.0f) {
+            return;
+        }
+        for (int i = thread; i < TILE_ROWS; i += WARPGROUP) {
+            if (index == 0 && lse[i] != lse[i]) {
+                for (int panel = 0; panel < PANELS; panel++) {
+                    clear_row(Q_OFFSET + stage() * Q_BYTES + (panel * TILE_ROWS + i) * PANEL_BYTES);
+                }
+            }
+        }
+        async_proxy_fence();
+        meet();
+    }
+
+    static INLINE void clear_row(int offset) {
+        for (int i = 0; i < PANEL_BYTES; i += sizeof(uint4)) {
+            *reinterpret_cast<uint4 *>(shared + offset + i) = make_uint4(0, 0, 0, 0);
+        }
+    }
+
+    /* Waits for Q, and for dO where a part of it is not the sequence's. */
+    INLINE void wait_rows(int row) const {
+        wait_q();
+        clear_nan_rows();
+        clear_missing_rows(row);
+    }
+
+    /* ---- dK and dV ---- */
+
+    template <int VALUES> static INLINE void clear(float (&values)[VALUES]) {
+#pragma unroll
+        for (int i = 0; i < VALUES; i++) {
+            values[i] = 0.0f;
+        }
+    }
+
+    /* A gradient as elements over this warpgroup's own keys of a tile that is read no more, and from there to memory.
+     */
+    template <int DIM>
+    INLINE void store(const float (&values)[DIM / 2], float factor, int offset, const CUtensorMap &map,
+                      attune_sm90_steps steps, const attune_cuda_operand &direct, int dim) const {
+        const int key = at.key + first_key;
+        if (GENERAL && key + BOX_KEYS > at.in.keys) {
+            store_directly<DIM>(values, factor, direct, dim);
+            return;
+        }
+        const int row = thread / LANES * 16 + lane % 16;
+        const uint32_t to = own_keys(offset) + row * PANEL_BYTES;
+#pragma unroll
+        for (int k = 0; k < DIM / 16; k++) {
+            const int chunk = (k % 4 * 2 + lane / 16) ^ (row % 8);
+            uint32_t packed[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                packed[i] = pack_elements(values[8 * k + 2 * i] * factor, values[8 * k + 2 * i + 1] * factor);
+            }
+            store_matrices(to + k / 4 * TILE_KEYS * PANEL_BYTES + chunk * 16, packed[0], packed[1], packed[2],
+                           packed[3]);
+        }
+        async_proxy_fence();
+        named_barrier_sync(ALONE + index, WARPGROUP);
+        if (thread == 0 && key < at.in.keys) {
+            for (int panel = 0; panel < (DIM + PANEL - 1) / PANEL; panel++) {
+                store_box(map, own_keys(offset) + panel * TILE_KEYS * PANEL_BYTES, panel * PANEL, at.in.key_begin + key,
+                          at.head * steps.head, at.in.batch * steps.batch);
+            }
+            store_commit();
+            store_wait();
+        }
+    }
+
+    /* The keys that the sequence owns, and no other. */
+    template <int DIM>
+    INLINE void store_directly(const float (&values)[DIM / 2], float factor, const attune_cuda_operand &direct,
+                               int dim) const {
+        const int key = at.key + first_key + thread / LANES * 16 + lane / 4;
+#pragma unroll
+        for (int i = 0; i < DIM / 2; i += 2) {
+            const int row = key + i / 2 % 2 * 8;
+            const int column = i / 4 * 8 + lane % 4 * 2;
+            if (row < at.in.keys && column < dim) {
+                const int64_t offset = at.in.batch * direct.stride[0] + (at.in.key_begin + row) * direct.stride[1] +
+                                       at.head * direct.stride[2] + column;
+                *reinterpret_cast<uint32_t *>(static_cast<uint16_t *>(direct.data) + offset) =
+                    pack_elements(values[i] * factor, values[i + 1] * factor);
+            }
+        }
+    }
+
+    INLINE void store_dk(const float (&dk)[HEAD_DIM / 2]) const {
+        if (p.has_dk != 0) {
+            store<HEAD_DIM>(dk, p.scale / dscore_factor(p), K_OFFSET, p.dk, p.dk_step, p.direct_dk, p.head_dim);
+        }
+    }
+
+    INLINE void store_dv(const float (&dv)[HEAD_DIM_V / 2]) const {
+        if (p.has_dv != 0) {
+            store<HEAD_DIM_V>(dv, WEIGHT_UNIT, V_OFFSET, p.dv, p.dv_step, p.direct_dv, p.head_dim_v);
+        }
+    }
+};
+
+} // namespace
+
+#endif

@@ -1,0 +1,115 @@
+/*
+ * A row of the backward: what its warpgroups do, and the shared memory that follows from its columns.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef ATTUNE_CUDA_SM90_BWD_ROW_H
+#define ATTUNE_CUDA_SM90_BWD_ROW_H
+
+#include "backends/cuda/sm90/barrier.h"
+#include "backends/cuda/sm90/bwd.h"
+
+namespace {
+
+constexpr bool GENERAL = is_same_text(columns::FEATURES, "hopper_backward_general");
+static_assert(GENERAL || is_same_text(columns::FEATURES, "hopper_backward"), "the row is not of this family");
+
+/* Two warpgroups consume. Up to 128 columns each has 64 keys, with their dK and dV (bwd_narrow.h). Wider heads leave no
+ * registers for both: there the tile has 64 keys, and one warpgroup has dV, the other dK (bwd_wide.h). */
+constexpr bool WIDE = HEAD_DIM > 128;
+constexpr int CONSUMERS = ATTUNE_SM90_CONSUMERS;
+constexpr int WARPS = WARPGROUP / LANES;
+constexpr int BOX_KEYS = 64;
+constexpr int THREADS = WARPGROUP * (1 + CONSUMERS);
+static_assert(THREADS == columns::THREADS, "a warpgroup that copies, and two that multiply");
+static_assert(TILE_KEYS == (WIDE ? BOX_KEYS : CONSUMERS * BOX_KEYS), "keys of a tile");
+
+constexpr int CONSUMER_REGISTERS = 240;
+constexpr int PRODUCER_REGISTERS = 24;
+
+/* dq of a tile of rows, whole panels wide, is cut among the consumers: by rows where each has 64, else by columns. */
+constexpr int DQ_WIDTH = PANELS * PANEL;
+constexpr bool DQ_BY_ROWS = TILE_ROWS == CONSUMERS * WARPGROUP_ROWS;
+static_assert(DQ_BY_ROWS || TILE_ROWS == WARPGROUP_ROWS, "dq's parts cover a tile");
+
+INLINE constexpr int dq_columns(int part) {
+    return DQ_BY_ROWS ? DQ_WIDTH : !WIDE ? DQ_WIDTH / CONSUMERS : part == 0 ? 2 * PANEL : DQ_WIDTH - 2 * PANEL;
+}
+
+constexpr int DQ_TILE = TILE_ROWS * DQ_WIDTH;                     /* floats in the workspace */
+constexpr int DQ_SECOND_PART = WARPGROUP_ROWS * dq_columns(0);    /* where it begins among them */
+constexpr int DQ_PART_BYTES = WIDE ? 0 : DQ_TILE / CONSUMERS * 4; /* in shared memory; wide parts go by registers */
+
+/* ---- Shared memory ---- */
+
+constexpr int K_BYTES = PANELS * TILE_KEYS * PANEL_BYTES;
+constexpr int V_BYTES = PANELS_V * TILE_KEYS * PANEL_BYTES;
+constexpr int Q_BYTES = PANELS * TILE_ROWS * PANEL_BYTES;
+constexpr int DOUT_BYTES = PANELS_V * TILE_ROWS * PANEL_BYTES;
+constexpr int DS_BYTES = TILE_KEYS / PANEL * TILE_ROWS * PANEL_BYTES; /* as elements, rows as rows */
+constexpr int WEIGHT_BYTES = WIDE ? TILE_ROWS * TILE_KEYS * 4 : 0;    /* P in f32, from one consumer to the other */
+constexpr int ROW_VALUES = TILE_ROWS + 4;                             /* one for each row, and a mark: a row is NaN */
+constexpr int ROW_BYTES = ROW_VALUES * 4;
+constexpr int CONTROL_BYTES = 256;
+constexpr int DS_BUFFERS = 2;
+
+constexpr int K_OFFSET = 0;
+constexpr int V_OFFSET = K_OFFSET + K_BYTES;
+constexpr int Q_OFFSET = V_OFFSET + V_BYTES;
+constexpr int DOUT_OFFSET = Q_OFFSET + STAGES * Q_BYTES;
+constexpr int DS_OFFSET = DOUT_OFFSET + STAGES * DOUT_BYTES;
+constexpr int DQ_OFFSET = DS_OFFSET + DS_BUFFERS * DS_BYTES;
+constexpr int WEIGHTS_OFFSET = DQ_OFFSET + CONSUMERS * DQ_PART_BYTES;
+constexpr int LSE_OFFSET = WEIGHTS_OFFSET + WEIGHT_BYTES;
+constexpr int SUM_OFFSET = LSE_OFFSET + STAGES * ROW_BYTES;
+constexpr int CONTROL_OFFSET = SUM_OFFSET + STAGES * ROW_BYTES;
+constexpr int SHARED_BYTES = CONTROL_OFFSET + CONTROL_BYTES;
+static_assert(SHARED_BYTES <= SHARED_BYTES_MAX && SHARED_BYTES == columns::SHARED_BYTES, "shared memory as declared");
+
+/* ---- Barriers ---- */
+
+constexpr int K_FULL = CONTROL_OFFSET;
+constexpr int V_FULL = K_FULL + BARRIER_BYTES;
+constexpr int Q_FULL = V_FULL + BARRIER_BYTES;
+constexpr int Q_EMPTY = Q_FULL + STAGES * BARRIER_BYTES;
+constexpr int DOUT_FULL = Q_EMPTY + STAGES * BARRIER_BYTES;
+constexpr int DOUT_EMPTY = DOUT_FULL + STAGES * BARRIER_BYTES;
+constexpr int DQ_FULL = DOUT_EMPTY + STAGES * BARRIER_BYTES; /* a consumer's part; wide: is added */
+constexpr int DQ_EMPTY = DQ_FULL + CONSUMERS * BARRIER_BYTES;
+constexpr int DQ_TURN = DQ_EMPTY; /* wide has no buffer to empty: it is the consumer's turn */
+constexpr int DS_FULL = DQ_EMPTY + CONSUMERS * BARRIER_BYTES; /* wide: from the one with dK to the other */
+constexpr int DS_EMPTY = DS_FULL + DS_BUFFERS * BARRIER_BYTES;
+constexpr int WEIGHTS_FULL = DS_EMPTY + DS_BUFFERS * BARRIER_BYTES; /* wide: the other way */
+constexpr int WEIGHTS_EMPTY = WEIGHTS_FULL + BARRIER_BYTES;
+constexpr int BARRIERS_END = WEIGHTS_EMPTY + BARRIER_BYTES;
+static_assert(BARRIERS_END <= SHARED_BYTES, "control area");
+
+INLINE void barriers_init() {
+    mbarrier_init(barrier_address(K_FULL, 0), 1);
+    mbarrier_init(barrier_address(V_FULL, 0), 1);
+    for (int i = 0; i < STAGES; i++) {
+        mbarrier_init(barrier_address(Q_FULL, i), 1);
+        mbarrier_init(barrier_address(Q_EMPTY, i), CONSUMERS * WARPS);
+        mbarrier_init(barrier_address(DOUT_FULL, i), 1);
+        mbarrier_init(barrier_address(DOUT_EMPTY, i), CONSUMERS * WARPS);
+    }
+    for (int i = 0; i < CONSUMERS; i++) {
+        mbarrier_init(barrier_address(DQ_FULL, i), WARPS);
+        mbarrier_init(barrier_address(DQ_EMPTY, i), 1);
+    }
+    for (int i = 0; i < DS_BUFFERS; i++) {
+        mbarrier_init(barrier_address(DS_FULL, i), WARPS);
+        mbarrier_init(barrier_address(DS_EMPTY, i), WARPS);
+    }
+    mbarrier_init(barrier_address(WEIGHTS_FULL, 0), WARPS);
+    mbarrier_init(barrier_address(WEIGHTS_EMPTY, 0), WARPS);
+    mbarrier_init_fence();
+}
+
+/* Named barriers: 0 is __syncthreads; then one for both consumers, and one for each alone. */
+constexpr int TOGETHER = 1;
+constexpr int ALONE = 2;
+
+} // namespace
+
+#endif

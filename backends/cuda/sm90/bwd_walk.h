@@ -1,0 +1,146 @@
+/*
+ * Sequences, the tiles of rows that a tile of keys walks over, and where each lies in the workspace.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef ATTUNE_CUDA_SM90_BWD_WALK_H
+#define ATTUNE_CUDA_SM90_BWD_WALK_H
+
+#include "backends/cuda/sm90/bwd_row.h"
+#include "core/portable/mask.h"
+
+namespace {
+
+INLINE int ceil_div(int value, int divisor) {
+    return (value + divisor - 1) / divisor;
+}
+
+/* ---- Sequences ---- */
+
+struct sequence {
+    int rows, keys;
+    int row_begin, key_begin; /* along axis s */
+    int batch;                /* along axis b; 0 where sequences are packed */
+    int left, right;          /* row i sees the keys i + left to i + right */
+    int first_tile;           /* of rows, in the workspace */
+};
+
+INLINE int length_at(const attune_cuda_operand &lengths, int index, int absent) {
+    return lengths.data == nullptr ? absent : static_cast<const int32_t *>(lengths.data)[index * lengths.stride[0]];
+}
+
+/* The end of a window, that 32 bits hold it. What is further away than any key is as good as open. */
+INLINE int clamp_side(attune_i64 side) {
+    return static_cast<int>(attune_clamp(side, -ATTUNE_SM90_LENGTH_MAX, ATTUNE_SM90_LENGTH_MAX));
+}
+
+INLINE sequence find_sequence(const attune_sm90_backward_params &p, int batch) {
+    sequence found;
+    found.rows = p.rows;
+    found.keys = p.keys;
+    found.row_begin = found.key_begin = 0;
+    found.batch = batch;
+    found.left = -ATTUNE_SM90_LENGTH_MAX;
+    found.right = p.right;
+    found.first_tile = batch * p.row_tiles;
+    if constexpr (GENERAL) {
+        found.row_begin = length_at(p.cu_seqlens_q, batch, 0);
+        found.key_begin = length_at(p.cu_seqlens_k, batch, 0);
+        found.rows = length_at(p.cu_seqlens_q, batch + 1, p.rows) - found.row_begin;
+        found.keys = length_at(p.cu_seqlens_k, batch + 1, p.keys) - found.key_begin;
+        if (p.cu_seqlens_q.data != nullptr) { /* a sequence's last tile of rows reaches into none of the next one's */
+            found.first_tile = found.row_begin / TILE_ROWS + batch;
+        }
+        found.rows = length_at(p.seqused_q, batch, found.rows);
+        found.keys = length_at(p.seqused_k, batch, found.keys);
+        const attune_i64 shift = attune_mask_shift(p.bottom_right != 0, p.diagonal, found.rows, found.keys);
+        found.left = p.window_left < 0 ? -ATTUNE_SM90_LENGTH_MAX : clamp_side(shift - p.window_left);
+        found.right = p.window_right < 0 ? ATTUNE_SM90_LENGTH_MAX : clamp_side(shift + p.window_right);
+    }
+    return found;
+}
+
+INLINE int place_of(const attune_sm90_backward_params &p, const sequence &in, int tile, int head) {
+    return (in.first_tile + tile) * p.heads_q + head;
+}
+
+/* ---- Walks ---- */
+
+/* What a work-group owns, and the tiles of rows that it walks over for every query head of the group. */
+struct key_tile {
+    sequence in;
+    int key, head;
+    int tiles_begin, tiles_end;
+};
+
+/* Where walks differ in length, the longest first, in a section of heads. If dq is deterministic, the shortest first: a
+ * tile of rows takes additions from the last key tile that it sees down to the first, and the last one gets there
+ * first.
+ */
+INLINE key_tile find_key_tile(const attune_sm90_backward_params &p, int number) {
+    const int section = number / (p.section * p.key_tiles);
+    const int in_section = number - section * p.section * p.key_tiles;
+    const int size = min(p.section, p.heads - section * p.section);
+    const int head = section * p.section + in_section % size;
+    key_tile at;
+    at.in = find_sequence(p, head / p.heads_kv);
+    at.key = (p.added == nullptr ? in_section / size : p.key_tiles - 1 - in_section / size) * TILE_KEYS;
+    at.head = head % p.heads_kv;
+    const int last_key = min(at.key + TILE_KEYS, at.in.keys) - 1;
+    const int rows_end = GENERAL ? max(0, min(at.in.rows, last_key - at.in.left + 1)) : at.in.rows;
+    at.tiles_end = at.key < at.in.keys ? ceil_div(rows_end, TILE_ROWS) : 0;
+    at.tiles_begin = min(at.tiles_end, max(0, at.key - at.in.right) / TILE_ROWS);
+    return at;
+}
+
+/* A step of the walk, which all warps go through alike. */
+struct walk {
+    const attune_sm90_backward_params &p;
+    const key_tile &at;
+    int member = 0;
+    int tile;
+
+    INLINE walk(const attune_sm90_backward_params &params, const key_tile &of)
+        : p(params), at(of), tile(of.tiles_begin) {
+    }
+    INLINE bool is_over() const {
+        return at.tiles_begin == at.tiles_end || member == p.group;
+    }
+    INLINE void next() {
+        if (++tile == at.tiles_end) {
+            tile = at.tiles_begin;
+            member++;
+        }
+    }
+    INLINE int head() const {
+        return at.head * p.group + member;
+    }
+    INLINE int place() const {
+        return place_of(p, at.in, tile, head());
+    }
+
+    /* ---- Turns to add to dq. Source: PTX ISA 9.0, "Memory Consistency Model" ---- */
+
+    INLINE int32_t *added(int part) const {
+        return p.added + int64_t{place()} * CONSUMERS + part;
+    }
+    /* Until the work-groups of all later keys that the tile of rows sees have added theirs. They have begun before. */
+    INLINE void wait_turn(int part) const {
+        const int seen =
+            min(ceil_div(at.in.keys, TILE_KEYS), ceil_div((tile + 1) * TILE_ROWS + at.in.right, TILE_KEYS));
+        const int before = seen - 1 - at.key / TILE_KEYS;
+        int done;
+        do {
+            asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(done) : "l"(added(part)) : "memory");
+        } while (done != before);
+    }
+    /* What this thread has waited for, or a barrier has, is in memory. */
+    static INLINE void pass_turn(int32_t *added) {
+        __threadfence();
+        asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(added) : "memory");
+    }
+};
+
+} // namespace
+
+#endif
