@@ -22,7 +22,13 @@ cat >"$folder/compile" <<'SCRIPT'
 #!/bin/sh
 set -eu
 number=${2#sm_}
-source=backends/cuda/sm${number%a}/fwd.cu
+folder=backends/cuda/sm${number%a}
+# As in backends/cuda/meson.build: sm90_forward_f16_d64 is compiled from sm90/fwd.cu.
+case $4 in
+*_forward*) source=$folder/fwd.cu ;;
+*_backward*) source=$folder/bwd.cu ;;
+*) source=$folder/${4#*_}.cu ;;
+esac
 "$1/bin/nvcc" -std=c++17 -O3 -fatbin -gencode="arch=compute_$number,code=sm_$number" -Xptxas -v -I. -Iinclude \
     $NVCC_FLAGS -DATTUNE_SYMBOL="attune_$4" -DATTUNE_STORAGE="$5" "$source" -o "$3/$4.fatbin" 2>"$3/$4.log" || {
     cat "$3/$4.log" >&2
