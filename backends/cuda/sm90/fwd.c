@@ -13,7 +13,7 @@
 
 #include "attune/backend_util.h"
 #include "backends/cuda/kernel.h"
-#include "backends/cuda/tensormap.h"
+#include "backends/cuda/sm90/bind.h"
 #include "core/portable/mask.h"
 #include "core/portable/softmax.h"
 
@@ -179,31 +179,7 @@ static attune_sm90_operand operand(const attune_problem *problem, const attune_b
     return made;
 }
 
-static attune_sm90_steps steps(const attune_problem *problem, attune_operand which) {
-    const attune_layout *layout = &problem->operand[which];
-    const attune_sm90_steps made = {
-        .head = layout->stride[AXIS_H] != 0 && layout->shape[AXIS_H] > 1,
-        .batch = layout->stride[AXIS_B] != 0 && layout->shape[AXIS_B] > 1,
-    };
-    return made;
-}
-
-/* Boxes of a panel of columns and some rows. */
-static struct attune_cuda_boxes boxes(const attune_problem *problem, const attune_bindings *bindings,
-                                      attune_operand which, int64_t rows) {
-    const attune_layout *layout = &problem->operand[which];
-    const struct attune_cuda_boxes made = {
-        .dtype = layout->dtype,
-        .rank = 4,
-        .data = address(bindings, which),
-        .extent = {layout->shape[AXIS_D], layout->shape[AXIS_S], layout->shape[AXIS_H], layout->shape[AXIS_B]},
-        .stride = {1, layout->stride[AXIS_S], layout->stride[AXIS_H], layout->stride[AXIS_B]},
-        .box = {ATTUNE_SM90_PANEL, rows, 1, 1},
-    };
-    return made;
-}
-
-/* The same with the heads of a pack next to the columns. */
+/* Boxes of a panel of columns and some rows of q, with the heads of a pack next to the columns. */
 static struct attune_cuda_boxes boxes_of_packs(const attune_problem *problem, const attune_bindings *bindings,
                                                int64_t pack, int64_t places) {
     const attune_layout *q = &problem->operand[ATTUNE_OPERAND_Q];
@@ -244,10 +220,11 @@ static attune_status set_maps(const struct attune_cuda_plan *plan, const attune_
     const int64_t keys = problem->page_size > 0 ? params->page_box : row->tile_keys;
     const struct attune_cuda_boxes q = is_general(row)
                                            ? boxes_of_packs(problem, bindings, params->pack, params->tile_places)
-                                           : boxes(problem, bindings, ATTUNE_OPERAND_Q, row->tile_rows);
-    const struct attune_cuda_boxes k = boxes(problem, bindings, ATTUNE_OPERAND_K, keys);
-    const struct attune_cuda_boxes v = boxes(problem, bindings, ATTUNE_OPERAND_V, keys);
-    const struct attune_cuda_boxes o = boxes(problem, bindings, ATTUNE_OPERAND_O, ATTUNE_SM90_WARPGROUP_ROWS);
+                                           : attune_sm90_boxes(problem, bindings, ATTUNE_OPERAND_Q, row->tile_rows);
+    const struct attune_cuda_boxes k = attune_sm90_boxes(problem, bindings, ATTUNE_OPERAND_K, keys);
+    const struct attune_cuda_boxes v = attune_sm90_boxes(problem, bindings, ATTUNE_OPERAND_V, keys);
+    const struct attune_cuda_boxes o =
+        attune_sm90_boxes(problem, bindings, ATTUNE_OPERAND_O, ATTUNE_SM90_WARPGROUP_ROWS);
     attune_status status = attune_cuda_tensormap_encode(api, &q, &params->q);
     if (status == ATTUNE_OK) {
         status = attune_cuda_tensormap_encode(api, &k, &params->k);
@@ -345,14 +322,6 @@ static int32_t section_heads(const attune_problem *problem, int32_t group) {
     return (int32_t)section;
 }
 
-/* The shift is the host's to know only where lengths are not in device memory. */
-static int32_t right_side(const attune_problem *problem) {
-    const int64_t shift =
-        attune_mask_shift(problem->align == ATTUNE_ALIGN_BOTTOM_RIGHT, problem->diagonal, problem->rows, problem->keys);
-    const int64_t right = problem->window_right < 0 ? ATTUNE_SM90_LENGTH_MAX : shift + problem->window_right;
-    return (int32_t)attune_clamp(right, -ATTUNE_SM90_LENGTH_MAX, ATTUNE_SM90_LENGTH_MAX);
-}
-
 static void set_general(const struct attune_cuda_plan *plan, const attune_bindings *bindings,
                         attune_sm90_forward_params *params) {
     const attune_problem *problem = &plan->problem;
@@ -405,13 +374,13 @@ static attune_status launch(const struct attune_cuda_plan *plan, CUstream stream
         .group = group,
         .rows = (int32_t)problem->rows,
         .keys = (int32_t)problem->keys,
-        .right = right_side(problem),
+        .right = attune_sm90_right_side(problem),
         .row_tiles = (int32_t)attune_ceil_div(problem->rows, plan->row->tile_rows),
         .section = section_heads(problem, group),
-        .q_step = steps(problem, ATTUNE_OPERAND_Q),
-        .k_step = steps(problem, ATTUNE_OPERAND_K),
-        .v_step = steps(problem, ATTUNE_OPERAND_V),
-        .o_step = steps(problem, ATTUNE_OPERAND_O),
+        .q_step = attune_sm90_steps_of(problem, ATTUNE_OPERAND_Q),
+        .k_step = attune_sm90_steps_of(problem, ATTUNE_OPERAND_K),
+        .v_step = attune_sm90_steps_of(problem, ATTUNE_OPERAND_V),
+        .o_step = attune_sm90_steps_of(problem, ATTUNE_OPERAND_O),
     };
     (void)count_tiles(plan->row, problem, 1, &params.tiles);
     set_score(bindings->scale, problem->softcap, &params);
