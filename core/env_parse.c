@@ -192,20 +192,3 @@ ATTUNE_ENV_PARSER(library) {
     (void)settings;
     return value[0] == '/' || strchr(value, '/') == NULL ? ATTUNE_OK : refuse(variable, value);
 }
-
-/* Which names there are, each device has its own opinion of; all begin alike. */
-ATTUNE_ENV_PARSER(extensions) {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
-    const char *at = value;
-    (void)settings;
-    if (strcmp(value, "all") == 0) {
-        return ATTUNE_OK;
-    }
-    do {
-        if (!take_text(&at, "cl_")) {
-            return refuse(variable, value);
-        }
-        at += strspn(at, letters);
-    } while (*at++ == ',');
-    return at[-1] == '\0' ? ATTUNE_OK : refuse(variable, value);
-}

@@ -24,7 +24,6 @@ ATTUNE_ENV_PARSER(check);
 ATTUNE_ENV_PARSER(cache_dir);
 ATTUNE_ENV_PARSER(device_limits);
 ATTUNE_ENV_PARSER(library);
-ATTUNE_ENV_PARSER(extensions);
 
 /* The level that a word names, in any case of letters; false for any other word. */
 bool attune_env_word_to_level(const char *word, attune_log_level *out_level);

@@ -18,27 +18,6 @@ attune_status attune_opencl_enter(const struct attune_opencl_device *device) {
                : ATTUNE_OK;
 }
 
-/* ---- Extensions ---- */
-
-/* Whether the word stands in a list whose separators are given. */
-static bool list_has(const char *list, const char *word, size_t length, const char *separators) {
-    for (const char *at = list; at[0] != '\0';) {
-        const size_t span = strcspn(at, separators);
-        if (span == length && strncmp(at, word, length) == 0) {
-            return true;
-        }
-        at += span + (at[span] != '\0');
-    }
-    return false;
-}
-
-bool attune_opencl_has(const struct attune_opencl_device *device, const char *extension) {
-    const char *without = attune_opencl_host->config_get("ATTUNE_OPENCL_WITHOUT");
-    const size_t length = strlen(extension);
-    return list_has(device->extensions, extension, length, " ") && strcmp(without, "all") != 0 &&
-           !list_has(without, extension, length, ",");
-}
-
 /* ---- Limits ---- */
 
 /* What ATTUNE_DEVICE_LIMITS has for a key, or the device's own. Core has refused what is not as it should be. */
@@ -136,7 +115,7 @@ static bool has_dispatch(const struct attune_opencl_device *device) {
     return api->GetDeviceInfo(device->device, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL) == CL_SUCCESS &&
            api->GetPlatformInfo(platform, CL_PLATFORM_EXTENSIONS, sizeof extensions - 1, extensions, NULL) ==
                CL_SUCCESS &&
-           list_has(extensions, "cl_khr_icd", strlen("cl_khr_icd"), " ");
+           strstr(extensions, "cl_khr_icd") != NULL;
 }
 
 /* ---- Opening ---- */
@@ -159,17 +138,13 @@ static attune_status learn(struct attune_opencl_device *device) {
     device->vector_floats = (int32_t)facts[VECTOR_FLOATS];
     device->has_svm = has_svm(device);
     device->has_dispatch = has_dispatch(device);
-    status = attune_opencl_device_text(device->api, device->device, CL_DEVICE_VERSION, &device->version);
-    return status == ATTUNE_OK
-               ? attune_opencl_device_text(device->api, device->device, CL_DEVICE_EXTENSIONS, &device->extensions)
-               : status;
+    return attune_opencl_device_text(device->api, device->device, CL_DEVICE_VERSION, &device->version);
 }
 
 static void free_device(struct attune_opencl_device *device) {
     (void)pthread_mutex_destroy(&device->programs_lock);
     (void)pthread_mutex_destroy(&device->blocks_lock);
     attune_opencl_host->free(device->version);
-    attune_opencl_host->free(device->extensions);
     attune_opencl_host->free(device);
 }
 

@@ -17,8 +17,7 @@ struct attune_opencl_device {
     cl_command_queue queue; /* the default stream */
     char name[ATTUNE_NAME_MAX];
     char driver[ATTUNE_NAME_MAX];
-    char *version;    /* of OpenCL, and what the driver says besides */
-    char *extensions; /* names, separated by spaces */
+    char *version; /* of OpenCL, and what the driver says besides */
     bool is_cpu;
     int32_t vector_floats; /* of the device's registers */
     bool has_svm;
@@ -32,9 +31,6 @@ struct attune_opencl_device {
 
 /* OK, or DEVICE_LOST in a fork of the process that opened the device. */
 attune_status attune_opencl_enter(const struct attune_opencl_device *device);
-
-/* Whether kernels may use an extension: the device has it and nobody forbids it. */
-bool attune_opencl_has(const struct attune_opencl_device *device, const char *extension);
 
 /* A queue; the device's own for NULL. */
 cl_command_queue attune_opencl_queue_of(const struct attune_opencl_device *device, const void *stream);

@@ -138,7 +138,6 @@ struct stub_opencl stub_opencl = {
     .devices = STUB_OPENCL_DEVICES,
     .fail_with = CL_INVALID_VALUE,
     .kernel_work_group = 256,
-    .extensions = "",
     .device = get_device,
     .part_of = part_of,
     .context_create = context_create,
@@ -167,7 +166,7 @@ STUB_EXPORT cl_int CL_API_CALL clGetPlatformIDs(cl_uint capacity, cl_platform_id
 /* The stub's objects have no table of a loader's. */
 STUB_EXPORT cl_int CL_API_CALL clGetPlatformInfo(cl_platform_id platform, cl_platform_info fact, size_t capacity,
                                                  void *value, size_t *size) {
-    static const char extensions[] = "cl_khr_icd_not";
+    static const char extensions[] = "cl_stub";
     (void)platform;
     STUB_BEGIN("clGetPlatformInfo");
     STUB_REQUIRE(fact == CL_PLATFORM_EXTENSIONS, CL_INVALID_VALUE);
@@ -223,8 +222,6 @@ static cl_int answer_texts(cl_device_id device, cl_device_info fact, size_t capa
         return answer_text("7.1", capacity, value, size);
     case CL_DEVICE_VERSION:
         return answer_text("OpenCL 2.0 stub", capacity, value, size);
-    case CL_DEVICE_EXTENSIONS:
-        return answer_text(stub_opencl.extensions, capacity, value, size);
     default:
         return CL_INVALID_VALUE;
     }

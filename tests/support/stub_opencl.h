@@ -40,7 +40,6 @@ struct stub_opencl {
     const char *build_log;  /* of a build that fails */
     bool refuses_binaries;
     size_t kernel_work_group; /* CL_KERNEL_WORK_GROUP_SIZE */
-    const char *extensions;
 
     /* ---- Seen by the test ---- */
 

@@ -101,7 +101,6 @@ int stub_begin_test(void **state) {
     stub->lacking = 0;
     stub->refuses_binaries = stub->raced = false;
     stub->kernel_work_group = 256;
-    stub->extensions = "";
     stub->launches = stub->built_from_source = stub->built_from_binary = 0;
     return 0;
 }

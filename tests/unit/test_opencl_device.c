@@ -1,6 +1,6 @@
 /*
  * The opencl backend against a library without a device: platforms, what a device lacks, programs and their cache,
- * contexts, queues, sub-buffers, extensions, threads and forks.
+ * contexts, queues, sub-buffers, threads and forks.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
