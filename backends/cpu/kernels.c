@@ -5,6 +5,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include "attune/backend_util.h"
 #include "backends/cpu/kernel.h"
 
 /* ---- What the tokens mean ---- */
@@ -54,29 +55,9 @@
 #include "backends/cpu/kernels.def"
 #undef ATTUNE_ROW
 
+#define ATTUNE_ROW_KERNEL(name, symbol) &attune_cpu_##symbol
 static const attune_kernel_row rows[] = {
-#define ATTUNE_ROW(name, op, dtypes, features, head_dim, head_dim_v, multiple, rows, architecture, tile_rows,          \
-                   tile_keys, stages, threads, shared, p_dtype, spill, alignment, isa, flushes, symbol)                \
-    {#name,                                                                                                            \
-     ATTUNE_OP_##op,                                                                                                   \
-     DTYPES_##dtypes,                                                                                                  \
-     FEATURES_##features,                                                                                              \
-     head_dim,                                                                                                         \
-     head_dim_v,                                                                                                       \
-     multiple,                                                                                                         \
-     rows,                                                                                                             \
-     #architecture,                                                                                                    \
-     tile_rows,                                                                                                        \
-     tile_keys,                                                                                                        \
-     stages,                                                                                                           \
-     threads,                                                                                                          \
-     shared,                                                                                                           \
-     ATTUNE_DTYPE_##p_dtype,                                                                                           \
-     spill,                                                                                                            \
-     alignment,                                                                                                        \
-     ISA_##isa,                                                                                                        \
-     flushes,                                                                                                          \
-     &attune_cpu_##symbol},
+#define ATTUNE_ROW ATTUNE_KERNEL_ROW
 #include "backends/cpu/kernels.def"
 #undef ATTUNE_ROW
 };

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attune/backend_util.h"
 #include "backends/opencl/kernel.h"
 
 /* ---- What the tokens mean ---- */
@@ -61,29 +62,9 @@
 #include "backends/opencl/kernels.def"
 #undef ATTUNE_ROW
 
+#define ATTUNE_ROW_KERNEL(name, source) &kernel_##name
 static const attune_kernel_row rows[] = {
-#define ATTUNE_ROW(name, op, dtypes, features, head_dim, head_dim_v, multiple, rows, architecture, tile_rows,          \
-                   tile_keys, stages, threads, shared, p_dtype, spill, alignment, isa, flushes, source)                \
-    {#name,                                                                                                            \
-     ATTUNE_OP_##op,                                                                                                   \
-     DTYPES_##dtypes,                                                                                                  \
-     FEATURES_##features,                                                                                              \
-     head_dim,                                                                                                         \
-     head_dim_v,                                                                                                       \
-     multiple,                                                                                                         \
-     rows,                                                                                                             \
-     #architecture,                                                                                                    \
-     tile_rows,                                                                                                        \
-     tile_keys,                                                                                                        \
-     stages,                                                                                                           \
-     threads,                                                                                                          \
-     shared,                                                                                                           \
-     ATTUNE_DTYPE_##p_dtype,                                                                                           \
-     spill,                                                                                                            \
-     alignment,                                                                                                        \
-     ISA_##isa,                                                                                                        \
-     flushes,                                                                                                          \
-     &kernel_##name},
+#define ATTUNE_ROW ATTUNE_KERNEL_ROW
 #include "backends/opencl/kernels.def"
 #undef ATTUNE_ROW
 };

@@ -19,6 +19,32 @@ ATTUNE_EXTERN_C_BEGIN
     sizeof(attune_backend), ATTUNE_BACKEND_ABI_MAJOR, ATTUNE_BACKEND_ABI_MINOR, sizeof(attune_kernel_row), (name),     \
         (description), (priority)
 
+/* A line of a kernels.def as one attune_kernel_row of an array: #define ATTUNE_ROW ATTUNE_KERNEL_ROW, then include the
+ * file. DTYPES_x, FEATURES_x and ISA_x say what the backend's tokens mean, ATTUNE_ROW_KERNEL(name, last) what the last
+ * column does. */
+#define ATTUNE_KERNEL_ROW(name, op, dtypes, features, head_dim, head_dim_v, multiple, rows, architecture, tile_rows,   \
+                          tile_keys, stages, threads, shared, p_dtype, spill, alignment, isa, flushes, last)           \
+    {#name,                                                                                                            \
+     ATTUNE_OP_##op,                                                                                                   \
+     DTYPES_##dtypes,                                                                                                  \
+     FEATURES_##features,                                                                                              \
+     head_dim,                                                                                                         \
+     head_dim_v,                                                                                                       \
+     multiple,                                                                                                         \
+     rows,                                                                                                             \
+     #architecture,                                                                                                    \
+     tile_rows,                                                                                                        \
+     tile_keys,                                                                                                        \
+     stages,                                                                                                           \
+     threads,                                                                                                          \
+     shared,                                                                                                           \
+     ATTUNE_DTYPE_##p_dtype,                                                                                           \
+     spill,                                                                                                            \
+     alignment,                                                                                                        \
+     ISA_##isa,                                                                                                        \
+     flushes,                                                                                                          \
+     ATTUNE_ROW_KERNEL(name, last)},
+
 /* ---- Arithmetic ---- */
 
 static inline int64_t attune_min(int64_t a, int64_t b) {
