@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 
+#include "attune/backend_util.h"
 #include "backends/opencl/kernel.h"
 
 /* ---- Plans ---- */
@@ -168,7 +169,7 @@ static attune_opencl_run make_run(const struct attune_opencl_plan *plan, const s
     attune_opencl_run run = {
         .seed = bindings->dropout_seed,
         .dropout_offset = bindings->dropout_offset,
-        .scale = (float)bindings->scale,
+        .scale = attune_f32_saturated(bindings->scale),
         .workspace = (int64_t)bindings->workspace.byte_offset,
     };
     for (int32_t index = 0; index < step->operand_count; index++) {

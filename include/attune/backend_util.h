@@ -1,6 +1,7 @@
 /*
  * What host code of backends and core compute alike: checked arithmetic, the places of elements, what a tile takes, how
- * a grid is folded into one that a device can launch. core/portable holds what device code needs too.
+ * a grid is folded into one that a device can launch, what f32 makes of f64. core/portable holds what device code needs
+ * too.
  *
  * Everything here is a pure static inline function on 64-bit integers, and compiles as C11 and C++17. On what a
  * validated problem holds nothing overflows.
@@ -9,6 +10,8 @@
  */
 #ifndef ATTUNE_BACKEND_UTIL_H
 #define ATTUNE_BACKEND_UTIL_H
+
+#include <float.h>
 
 #include "attune/backend.h"
 
@@ -137,6 +140,24 @@ static inline void *attune_element(const attune_problem *problem, const attune_b
     const attune_layout *layout = &problem->operand[operand];
     char *first = (char *)attune_pointer_address(bindings->operand[operand]);
     return first + attune_layout_offset(layout, i0, i1, i2, i3) * attune_element_bytes(layout->dtype);
+}
+
+/* ---- Numbers of f64 for kernels of f32 ---- */
+
+/* The nearest finite number of f32: a scale may be any finite one of f64, and past f32 infinity * 0 would be NaN. */
+static inline float attune_f32_saturated(double value) {
+    return value > (double)FLT_MAX ? FLT_MAX : (value < -(double)FLT_MAX ? -FLT_MAX : (float)value);
+}
+
+/* The softcap for f32; 0: none. Within these bounds it is told from none and from infinity, its quotient and product
+ * are finite, and past them no score changes any more. */
+static inline float attune_f32_softcap(const attune_problem *problem) {
+    const double least = 0x1p-120;
+    const double most = 0x1p100;
+    if (problem->softcap <= 0.0) {
+        return 0.0F;
+    }
+    return (float)(problem->softcap < least ? least : (problem->softcap > most ? most : problem->softcap));
 }
 
 /* ---- Tiles ---- */

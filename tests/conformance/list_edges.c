@@ -114,6 +114,19 @@ static void add_no_rows(struct conform_list *list, struct conform_options option
 
 /* ---- Scores that are not ordinary ---- */
 
+/* A scale past f32, of scores that are 0. */
+static void add_scale_far(struct conform_list *list, struct conform_options options) {
+    options.softcap = 0;
+    options.values = CONFORM_VALUES_FLAT;
+    options.has_scale = true;
+    if (options.op == ATTUNE_OP_FORWARD) { /* in backward dq holds no multiple of such a scale in f32 */
+        options.scale = 1e300;
+        conform_list_add(list, "edge", "scale_far", &options);
+        options.scale = -1e300;
+        conform_list_add(list, "edge", "scale_far", &options);
+    }
+}
+
 static void add_scores(struct conform_list *list, struct conform_options options) {
     options.bias.axes = "bhij";
     options.inject = CONFORM_INJECT_BIAS_INFINITE;
@@ -140,6 +153,7 @@ static void add_scores(struct conform_list *list, struct conform_options options
     conform_list_add(list, "edge", "softcap_far", &options);
     options.softcap = 1e-300; /* every score is 0 */
     conform_list_add(list, "edge", "softcap_far", &options);
+    add_scale_far(list, options);
 }
 
 static void add_not_finite(struct conform_list *list, struct conform_options options) {

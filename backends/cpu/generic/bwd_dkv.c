@@ -234,7 +234,8 @@ static void key_tile(const struct attune_cpu_run *run, const struct reference_se
     for (int64_t head = head_kv * group; head < (head_kv + 1) * group; head++) {
         add_head(run, sequence, head, keys, scratch);
     }
-    store_if_given(run, sequence, ATTUNE_OPERAND_DK, head_kv, keys, scratch->dk, (float)run->bindings->scale);
+    store_if_given(run, sequence, ATTUNE_OPERAND_DK, head_kv, keys, scratch->dk,
+                   attune_f32_saturated(run->bindings->scale));
     store_if_given(run, sequence, ATTUNE_OPERAND_DV, head_kv, keys, scratch->dv, 1.0f);
 }
 
@@ -260,7 +261,7 @@ static void store_dq(const struct attune_cpu_run *run, const struct reference_se
     float *panels = dq_of(run->problem, head, scratch);
     for (int64_t row = 0; row < sequence->mask.rows; row++) {
         attune_generic_store_lane(&dq, row, attune_generic_panel(panels, row / LANES, dq.length) + row % LANES,
-                                  (float)run->bindings->scale);
+                                  attune_f32_saturated(run->bindings->scale));
     }
 }
 

@@ -80,7 +80,7 @@ static void dq_tile(const struct generic_tile *tile, const struct dq_scratch *sc
         }
     }
     for (int64_t n = 0; n < tile->strips * LANES; n++) {
-        scratch->factor[n] = (float)run->bindings->scale;
+        scratch->factor[n] = attune_f32_saturated(run->bindings->scale);
     }
     attune_generic_tile_store(tile, ATTUNE_OPERAND_DQ, scratch->dq, scratch->factor);
 }

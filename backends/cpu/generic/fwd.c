@@ -83,7 +83,7 @@ static void multiply_keys(const struct generic_tile *tile, int64_t s, int64_t be
                           const struct generic_forward *scratch) {
     const int64_t head_dim = tile->run->problem->head_dim;
     attune_generic_multiply(scratch->k, begin, end, attune_generic_panel(scratch->q, s, head_dim), head_dim,
-                            tile->strip[s].lanes, (float)tile->run->bindings->scale, scratch->score);
+                            tile->strip[s].lanes, attune_f32_saturated(tile->run->bindings->scale), scratch->score);
 }
 
 void attune_generic_forward_score(const struct generic_tile *tile, int64_t s, struct generic_span span,

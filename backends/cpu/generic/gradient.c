@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "backends/cpu/generic/gradient.h"
+#include "attune/backend_util.h"
 
 #include "backends/cpu/generic/softmax.h"
 #include "backends/cpu/reference/operand.h"
@@ -122,7 +123,7 @@ void attune_generic_gradient_strip(const struct generic_tile *tile, int64_t s, s
     const int64_t head_dim_v = run->problem->head_dim_v;
     /* S = Q K^T, mask. */
     attune_generic_multiply(gradient->k, span.begin, span.end, attune_generic_panel(gradient->q, s, head_dim), head_dim,
-                            LANES, (float)run->bindings->scale, out_weight);
+                            LANES, attune_f32_saturated(run->bindings->scale), out_weight);
     if (gradient->slope != NULL && !wants_da) {
         attune_generic_score_slope(run->problem, span, out_weight, gradient->slope);
     }

@@ -3,8 +3,6 @@
  */
 #include "backends/cpu/generic/score.h"
 
-#include <math.h>
-
 #include "attune/backend_util.h"
 #include "backends/cpu/generic/listed.h"
 #include "backends/cpu/generic/load.h"
@@ -17,11 +15,6 @@
 
 /* ---- Softcap ---- */
 
-/* Within these the quotient and the product are finite in f32, and past them no score changes any more in it. */
-static float softcap_of(const attune_problem *problem) {
-    return (float)fmin(fmax(problem->softcap, 0x1p-120), 0x1p100);
-}
-
 static void add_softcap(float softcap, struct generic_span keys, float *score) {
     generic_vector *vector = (generic_vector *)score;
     for (int64_t n = keys.begin * VECTORS; n < keys.end * VECTORS; n++) {
@@ -30,7 +23,7 @@ static void add_softcap(float softcap, struct generic_span keys, float *score) {
 }
 
 void attune_generic_score_slope(const attune_problem *problem, struct generic_span keys, const float *raw, float *out) {
-    const float softcap = softcap_of(problem);
+    const float softcap = attune_f32_softcap(problem);
     const generic_vector *from = (const generic_vector *)raw;
     generic_vector *to = (generic_vector *)out;
     for (int64_t n = keys.begin * VECTORS; n < keys.end * VECTORS; n++) {
@@ -118,7 +111,7 @@ void attune_generic_score(const struct generic_tile *tile, const struct generic_
     const attune_problem *problem = tile->run->problem;
     const struct generic_span own = span_cut(keys, strip->keys);
     if (problem->softcap > 0) {
-        add_softcap(softcap_of(problem), keys, score);
+        add_softcap(attune_f32_softcap(problem), keys, score);
     }
     if (tile->first.bias.first != NULL) {
         add_bias(&tile->first.bias, strip, own, score);

@@ -4,7 +4,6 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 
 #include "attune/backend_util.h"
@@ -67,11 +66,6 @@ static void set_operands(const struct attune_cuda_plan *plan, const attune_bindi
     params->dropout_offset = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_DROPOUT_OFFSET);
 }
 
-/* A softcap outside of these is told from none and from infinity, and its scores are the same in f32. */
-static float softcap_of(const attune_problem *problem) {
-    return problem->softcap > 0.0 ? (float)fmin(fmax(problem->softcap, 0x1p-120), 0x1p100) : 0.0F;
-}
-
 attune_cuda_forward_params attune_cuda_forward_fill(const struct attune_cuda_plan *plan,
                                                     const attune_bindings *bindings) {
     const attune_problem *problem = &plan->problem;
@@ -89,8 +83,8 @@ attune_cuda_forward_params attune_cuda_forward_fill(const struct attune_cuda_pla
         .bottom_right = problem->align == ATTUNE_ALIGN_BOTTOM_RIGHT,
         .bias_dtype = (int32_t)problem->operand[ATTUNE_OPERAND_BIAS].dtype,
         .o_dtype = (int32_t)problem->operand[ATTUNE_OPERAND_O].dtype,
-        .scale = (float)bindings->scale,
-        .softcap = softcap_of(problem),
+        .scale = attune_f32_saturated(bindings->scale),
+        .softcap = attune_f32_softcap(problem),
         .dropout_rescale = (float)(1.0 / (1.0 - problem->dropout_rate)),
         .diagonal = problem->diagonal,
         .window_left = problem->window_left,

@@ -5,10 +5,8 @@
  */
 #include "backends/cuda/sm90/bwd.h"
 
-#include <float.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 
 #include "attune/backend_util.h"
@@ -176,10 +174,6 @@ static attune_status set_maps(const struct attune_cuda_plan *plan, const attune_
     return status;
 }
 
-static float as_float(double value) {
-    return (float)fmax(-FLT_MAX, fmin(value, FLT_MAX));
-}
-
 static bool is_f16(const struct attune_cuda_plan *plan) {
     return plan->problem.dtype == ATTUNE_DTYPE_F16;
 }
@@ -212,8 +206,8 @@ static void set_params(const struct attune_cuda_plan *plan, const attune_binding
     params->dq = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_DQ);
     params->sink = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_SINK);
     params->dsink = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_DSINK);
-    params->scale = (float)bindings->scale;
-    params->score_factor = as_float(bindings->scale * (double)ATTUNE_LOG2_E);
+    params->scale = attune_f32_saturated(bindings->scale);
+    params->score_factor = attune_f32_saturated(bindings->scale * (double)ATTUNE_LOG2_E);
     params->heads_q = (int32_t)problem->heads_q;
     params->heads_kv = (int32_t)problem->heads_kv;
     params->group = (int32_t)(problem->heads_q / problem->heads_kv);
@@ -247,10 +241,9 @@ static void set_general(const struct attune_cuda_plan *plan, const attune_bindin
     params->seqused_q = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_SEQUSED_Q);
     params->seqused_k = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_SEQUSED_K);
     if (problem->softcap > 0.0) {
-        /* A softcap outside of these is told from none and from infinity, and its scores are the same in f32. */
-        const double softcap = fmin(fmax(problem->softcap, 0x1p-120), 0x1p100);
-        params->cap = as_float(softcap * (double)ATTUNE_LOG2_E);
-        params->cap_factor = as_float(bindings->scale / softcap);
+        const double softcap = (double)attune_f32_softcap(problem);
+        params->cap = attune_f32_saturated(softcap * (double)ATTUNE_LOG2_E);
+        params->cap_factor = attune_f32_saturated(bindings->scale / softcap);
         params->is_capped = 1;
     }
     params->bottom_right = problem->align == ATTUNE_ALIGN_BOTTOM_RIGHT;

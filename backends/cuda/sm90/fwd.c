@@ -294,11 +294,11 @@ static void set_score(double scale, double softcap, attune_sm90_forward_params *
     const double factor = fabs(scale) * (double)ATTUNE_LOG2_E;
     params->score_change = ATTUNE_SM90_SCORE_AS_IS;
     params->change_factor = 1.0f;
-    params->score_factor = (float)fmin(factor, FLT_MAX);
+    params->score_factor = attune_f32_saturated(factor);
     if (softcap > 0.0) {
         params->score_change = ATTUNE_SM90_SCORE_TANH;
-        params->change_factor = (float)fmax(-FLT_MAX, fmin(scale / softcap, FLT_MAX));
-        params->score_factor = (float)fmin(softcap * (double)ATTUNE_LOG2_E, FLT_MAX);
+        params->change_factor = attune_f32_saturated(scale / softcap);
+        params->score_factor = attune_f32_saturated(softcap * (double)ATTUNE_LOG2_E);
         set_caps(scale, softcap, params);
     } else if (factor < (double)FLT_MIN) {
         params->score_change = ATTUNE_SM90_SCORE_TIMES;

@@ -4,7 +4,6 @@
 #include "backends/opencl/generic/attention.h"
 
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -207,11 +206,6 @@ static void fill_dropout(const attune_problem *problem, attune_opencl_attention 
     out->heads_total = problem->heads_total;
 }
 
-/* A softcap outside of these is told from none and from infinity, and its scores are the same in f32. */
-static float softcap_of(const attune_problem *problem) {
-    return problem->softcap > 0.0 ? (float)fmin(fmax(problem->softcap, 0x1p-120), 0x1p100) : 0.0F;
-}
-
 void attune_opencl_attention_fill(const struct attune_opencl_plan *plan, attune_opencl_attention *out) {
     const attune_problem *problem = &plan->problem;
     memset(out, 0, sizeof *out);
@@ -238,7 +232,7 @@ void attune_opencl_attention_fill(const struct attune_opencl_plan *plan, attune_
     out->splits = plan->schedule.splits;
     out->pack = plan->schedule.pack;
     out->bottom_right = problem->align == ATTUNE_ALIGN_BOTTOM_RIGHT;
-    out->softcap = softcap_of(problem);
+    out->softcap = attune_f32_softcap(problem);
 }
 
 bool attune_opencl_attention_accepts(const struct attune_opencl_device *device, const attune_kernel_row *row,
