@@ -1,5 +1,6 @@
 /*
- * The CPU as a backend: one device, whose memory is the host's and whose streams run at once.
+ * The CPU as a backend: one device. Its memory is the host's and its work is done when a call returns, so that memory,
+ * streams and events are those that core lends.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -15,22 +16,6 @@ static const attune_backend backend = {
     .device_open = attune_cpu_device_open,
     .device_close = attune_cpu_device_close,
     .device_limits = attune_cpu_device_limits,
-
-    .memory_alloc = attune_cpu_memory_alloc,
-    .memory_free = attune_cpu_memory_free,
-    .memory_copy = attune_cpu_memory_copy,
-    .memory_fill = attune_cpu_memory_fill,
-    .memory_range = attune_cpu_memory_range,
-
-    .stream_open = attune_cpu_stream_open,
-    .stream_close = attune_cpu_stream_close,
-    .stream_sync = attune_cpu_stream_sync,
-
-    .event_open = attune_cpu_event_open,
-    .event_close = attune_cpu_event_close,
-    .event_record = attune_cpu_event_record,
-    .event_wait = attune_cpu_event_wait,
-    .event_elapsed = attune_cpu_event_elapsed,
 
     .kernels = attune_cpu_kernels,
     .row_runnable = attune_cpu_row_runnable,

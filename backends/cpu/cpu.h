@@ -24,28 +24,6 @@ attune_status attune_cpu_device_open(int32_t index, void **out_device);
 void attune_cpu_device_close(void *device);
 attune_status attune_cpu_device_limits(void *device, attune_device_limits *out_limits);
 
-/* ---- memory.c ---- */
-
-attune_status attune_cpu_memory_alloc(void *device, attune_memory kind, uint64_t bytes, void **out_data);
-void attune_cpu_memory_free(void *device, void *data);
-attune_status attune_cpu_memory_copy(void *device, void *stream, attune_copy_direction direction,
-                                     attune_pointer destination, attune_pointer source, uint64_t bytes);
-attune_status attune_cpu_memory_fill(void *device, void *stream, attune_pointer data, uint64_t bytes, uint8_t value);
-attune_status attune_cpu_memory_range(void *device, const void *data, attune_memory_range *out_range);
-
-#define ATTUNE_CPU_ALIGNMENT_BYTES 256 /* of what memory_alloc gives: that of a workspace */
-
-/* ---- stream.c ---- */
-
-attune_status attune_cpu_stream_open(void *device, void **out_stream);
-void attune_cpu_stream_close(void *device, void *stream);
-attune_status attune_cpu_stream_sync(void *device, void *stream);
-attune_status attune_cpu_event_open(void *device, void **out_event);
-void attune_cpu_event_close(void *device, void *event);
-attune_status attune_cpu_event_record(void *device, void *event, void *stream);
-attune_status attune_cpu_event_wait(void *device, void *event, void *stream);
-attune_status attune_cpu_event_elapsed(void *device, void *start, void *end, double *out_seconds);
-
 /* ---- launch.c ---- */
 
 /* The number of the family that ATTUNE_CPU_ISA names, or of the highest if it is unset. INVALID_ARGUMENT for a name

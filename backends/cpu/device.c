@@ -160,7 +160,7 @@ attune_status attune_cpu_device_limits(void *device, attune_device_limits *out_l
     /* What the processors share between them and the memory; a GPU calls it L2. */
     out_limits->l2_cache_bytes = cache_bytes(3, LEVEL3);
     out_limits->memory_bytes = (int64_t)memory_bytes();
-    out_limits->alignment_bytes = ATTUNE_CPU_ALIGNMENT_BYTES;
+    out_limits->alignment_bytes = ATTUNE_HOST_MEMORY_ALIGNMENT_BYTES;
     out_limits->is_cpu = true;
     out_limits->is_emulation = false;
     return ATTUNE_OK;
