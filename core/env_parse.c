@@ -9,8 +9,8 @@
 
 #include "core/selector.h"
 #include "core/status_internal.h"
+#include "core/tile.h"
 
-#define TILE_SIDE_MAX       1024
 #define THREADS_MAX         4096
 #define PROCESSORS_MAX      INT32_MAX
 #define SHARED_MEMORY_MAX   (INT64_C(1) << 40)
@@ -34,8 +34,8 @@ static int find_word(const char *value, const char *const *words, int count) {
     return -1;
 }
 
-/* Reads a number from 1 to most, digits only, and moves past it. */
-static bool take_number(const char **at, int64_t most, int64_t *out_number) {
+/* Reads a number from least, which is 1 or more, to most, digits only, and moves past it. */
+static bool take_number(const char **at, int64_t least, int64_t most, int64_t *out_number) {
     const char *digit = *at;
     int64_t number = 0;
     for (; *digit >= '0' && *digit <= '9'; digit++) {
@@ -45,7 +45,7 @@ static bool take_number(const char **at, int64_t most, int64_t *out_number) {
         }
         number = number * 10 + value;
     }
-    if (number == 0) {
+    if (number < least) {
         return false;
     }
     *at = digit;
@@ -100,8 +100,8 @@ ATTUNE_ENV_PARSER(tile) {
     const char *at = value;
     int64_t rows;
     int64_t keys;
-    if (!take_number(&at, TILE_SIDE_MAX, &rows) || !take_text(&at, "x") || !take_number(&at, TILE_SIDE_MAX, &keys) ||
-        *at != '\0') {
+    if (!take_number(&at, ATTUNE_TILE_SIDE_MIN, ATTUNE_TILE_SIDE_MAX, &rows) || !take_text(&at, "x") ||
+        !take_number(&at, ATTUNE_TILE_SIDE_MIN, ATTUNE_TILE_SIDE_MAX, &keys) || *at != '\0') {
         return refuse(variable, value);
     }
     settings->tile_rows = (int32_t)rows;
@@ -119,7 +119,7 @@ ATTUNE_ENV_PARSER(thread_count) {
     (void)settings;
     const char *at = value;
     int64_t threads;
-    return take_number(&at, THREADS_MAX, &threads) && *at == '\0' ? ATTUNE_OK : refuse(variable, value);
+    return take_number(&at, 1, THREADS_MAX, &threads) && *at == '\0' ? ATTUNE_OK : refuse(variable, value);
 }
 
 static attune_status parse_switch(const struct attune_env_variable *variable, const char *value, bool *out_on) {
@@ -150,7 +150,7 @@ ATTUNE_ENV_PARSER(cache_dir) {
 
 /* Reads "N", "NK" or "NKiB" up to the end of a list's entry. */
 static bool take_limit(const char **at, int64_t most, int64_t *out_limit) {
-    if (!take_number(at, most, out_limit)) {
+    if (!take_number(at, 1, most, out_limit)) {
         return false;
     }
     if (take_text(at, "KiB") || take_text(at, "K")) {

@@ -13,11 +13,10 @@
 #include "core/arguments.h"
 #include "core/status_internal.h"
 #include "core/tensor_rules.h"
+#include "core/tile.h"
 
 #define DIAGONAL_MAX (INT64_C(1) << 61)
 #define WINDOW_MAX   (INT64_C(1) << 62) /* further than any key: rows and shift are less than this */
-#define TILE_MIN     16
-#define TILE_MAX     128
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -61,9 +60,9 @@ static attune_status check_tiles(const attune_attention_args *args) {
         int32_t value;
     } tiles[] = {{"tile_rows", args->tile_rows}, {"tile_keys", args->tile_keys}};
     for (size_t k = 0; k < COUNT(tiles); k++) {
-        if (tiles[k].value != 0 && (tiles[k].value < TILE_MIN || tiles[k].value > TILE_MAX)) {
+        if (tiles[k].value != 0 && (tiles[k].value < ATTUNE_TILE_SIDE_MIN || tiles[k].value > ATTUNE_TILE_SIDE_MAX)) {
             return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s = %" PRId32 ": must be 0 (automatic) or %d to %d",
-                               tiles[k].argument, tiles[k].value, TILE_MIN, TILE_MAX);
+                               tiles[k].argument, tiles[k].value, ATTUNE_TILE_SIDE_MIN, ATTUNE_TILE_SIDE_MAX);
         }
     }
     return ATTUNE_OK;

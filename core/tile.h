@@ -10,6 +10,10 @@
 #include "attune/backend_util.h"
 #include "core/portable/mask.h"
 
+/* What a side may be where somebody asks for a tile: in the args, by ATTUNE_TILE, or kept by attune_tile_keep. */
+#define ATTUNE_TILE_SIDE_MIN 16
+#define ATTUNE_TILE_SIDE_MAX 128
+
 /* Br x Bc of the papers. */
 struct attune_tile {
     int32_t rows;

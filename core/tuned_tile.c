@@ -24,8 +24,6 @@
 
 #define LINE_BYTES      256
 #define FILE_BYTES_MAX  (1 << 20)
-#define SIDE_LEAST      16
-#define SIDE_MOST       128
 #define ROWS_THAT_COUNT 65536 /* beyond, a product of rows and heads changes nothing */
 
 /* ---- Keys ---- */
@@ -63,7 +61,7 @@ static void format_class(const attune_problem *problem, const attune_kernel_row 
 /* ---- Reading ---- */
 
 static bool side_is_valid(long side) {
-    return side >= SIDE_LEAST && side <= SIDE_MOST;
+    return side >= ATTUNE_TILE_SIDE_MIN && side <= ATTUNE_TILE_SIDE_MAX;
 }
 
 static bool read_tile(const char *text, struct attune_tile *out_tile) {
@@ -184,7 +182,7 @@ attune_status attune_tile_keep(attune_device *device, attune_op op, const void *
     if (!side_is_valid(tile_rows) || !side_is_valid(tile_keys)) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT,
                            "tile_rows = %" PRId32 ", tile_keys = %" PRId32 ": must each be %d to %d", tile_rows,
-                           tile_keys, SIDE_LEAST, SIDE_MOST);
+                           tile_keys, ATTUNE_TILE_SIDE_MIN, ATTUNE_TILE_SIDE_MAX);
     }
     attune_status status = attune_call_prepare(device, op, args, true, &call);
     if (status == ATTUNE_OK) {

@@ -45,8 +45,8 @@ static void parse_value(const struct attune_env_variable *variable, const char *
         return;
     }
     require((settings.tile_rows == 0) == (settings.tile_keys == 0));
-    require(settings.tile_rows >= 0 && settings.tile_rows <= 1024);
-    require(settings.tile_keys >= 0 && settings.tile_keys <= 1024);
+    require(settings.tile_rows == 0 || (settings.tile_rows >= 16 && settings.tile_rows <= 128));
+    require(settings.tile_keys == 0 || (settings.tile_keys >= 16 && settings.tile_keys <= 128));
     require(settings.limit_processors >= 0 && settings.limit_shared_memory_bytes >= 0);
     require(settings.limit_work_group_size >= 0);
     require(settings.log_level >= ATTUNE_LOG_OFF && settings.log_level <= ATTUNE_LOG_DEBUG);
