@@ -122,6 +122,7 @@ static void add_refusals(cJSON *root, const attune_explanation *explanation) {
 static enum tool_exit print_json(attune_op op, const attune_explanation *explanation, const struct block_list *list) {
     cJSON *root = json_root();
     json_add_text(root, "op", op == ATTUNE_OP_FORWARD ? "fwd" : "bwd");
+    json_add_text(root, "problem", explanation->problem);
     json_add_text(root, "status", attune_status_name(explanation->status));
     json_add_text(root, "kernel", explanation->kernel[0] ? explanation->kernel : NULL);
     json_add_text(root, "device", explanation->device);
@@ -137,6 +138,7 @@ static enum tool_exit print_json(attune_op op, const attune_explanation *explana
     json_add_number(root, "workspace_bytes", (double)explanation->workspace_bytes);
     json_add_number(root, "tensor_bytes", (double)explanation->tensor_bytes);
     json_add_number(root, "visible_pairs", explanation->visible_pairs);
+    json_add_bool(root, "pairs_are_bound", explanation->pairs_are_bound);
     json_add_number(root, "flops", explanation->flops);
     json_add_number(root, "bytes", explanation->bytes);
     json_add_number(root, "intensity", explanation->intensity);

@@ -19,8 +19,8 @@ def test_plan_text():
 
 
 PLAN_FIELDS = """
-op status kernel device tile_rows tile_keys tile_is_tuned splits pack grid alignment_bytes workspace_bytes tensor_bytes
-visible_pairs flops bytes intensity seconds_at_peak compute_bound refusals
+op problem status kernel device tile_rows tile_keys tile_is_tuned splits pack grid alignment_bytes workspace_bytes tensor_bytes
+visible_pairs pairs_are_bound flops bytes intensity seconds_at_peak compute_bound refusals
 """.split()
 
 
@@ -28,7 +28,8 @@ def test_plan_json():
     fields = json.loads(plan(0, "--shape", "2,5,7,4,2,8", "--json").stdout)
     assert list(fields) == PLAN_FIELDS
     assert fields["op"] == "fwd" and fields["status"] == "OK"
-    assert fields["visible_pairs"] == 2 * 4 * 5 * 7
+    assert fields["problem"].startswith("forward f32, B 2, Sq 5")
+    assert fields["visible_pairs"] == 2 * 4 * 5 * 7 and fields["pairs_are_bound"] is False
     assert fields["flops"] == 2 * 2 * 8 * fields["visible_pairs"]
 
 
