@@ -131,8 +131,9 @@ typedef struct attune_layout {
 #define ATTUNE_FEATURE_SPLITS   (UINT64_C(1) << 62) /* leaves partial results and merges them, if splits > 1 */
 #define ATTUNE_FEATURE_PACK     (UINT64_C(1) << 63) /* shares a tile's rows among pack query heads of a group */
 
-/* A validated problem: nothing in it contradicts SEMANTICS or itself, and no product of its extents overflows. It holds
- * no pointer and no value that may change from run to run, so two equal problems share a plan. Padding is zero. */
+/* A validated problem: nothing in it contradicts docs/semantics.md or itself, and no product of its extents overflows.
+ * It holds no pointer and no value that may change from run to run, so two equal problems share a plan. Padding is
+ * zero. */
 typedef struct attune_problem {
     attune_op op;
     attune_dtype dtype; /* of q, of the cache, of the parts, of x */

@@ -5,6 +5,9 @@
  * before the device is. Handles may be used from several threads at once, except that nothing may be closed while
  * another thread uses it.
  *
+ * A call that asks the driver may fail with OUT_OF_MEMORY, DEVICE_LOST or INTERNAL, as the driver answers, where its
+ * list of errors does not name them, too.
+ *
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef ATTUNE_DEVICE_H
@@ -65,8 +68,8 @@ typedef struct attune_device_limits {
 
 /* The number of backends that were built in or found as modules, usable or not. The first call looks for modules.
  *
- * Threads: any. Errors: INVALID_ARGUMENT for a NULL pointer or a variable that cannot be read (see env in the README).
- */
+ * Threads: any. Errors: INVALID_ARGUMENT (NULL, or a variable of the README's table that holds what it must not);
+ * OUT_OF_MEMORY. */
 ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_backend_count(int32_t *out_count);
 
 /* Describes one backend, and looks for its devices. A backend that cannot run here is described too, with the reason;
@@ -93,8 +96,9 @@ ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_backend_get_device(int32_t ind
  * strict: nothing else is opened in its place. NULL or "": the variable ATTUNE_BACKEND, and if that is unset, "auto".
  * "auto" takes GPUs before the CPU and skips OpenCL devices that are CPUs and everything that calls itself an
  * emulation. Ownership: closed with attune_device_close. Opening a device twice gives two handles. Threads: any.
- * Errors: INVALID_ARGUMENT (malformed selector, a variable that cannot be read); NOT_FOUND (no such backend or device);
- * UNAVAILABLE (the driver or its library is missing: the sentence names it); INCOMPATIBLE; OUT_OF_MEMORY. */
+ * Errors: INVALID_ARGUMENT (NULL, a malformed selector, a NAME that several devices' names begin with, a variable that
+ * holds what it must not); NOT_FOUND (no such backend or device); UNAVAILABLE (the driver or its library, which the
+ * sentence names, is missing; or several selectors failed, not all alike); INCOMPATIBLE; OUT_OF_MEMORY. */
 ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_device_open(const char *selector, attune_device **out_device);
 
 /* Opens a device over what the caller has made with the driver already.
@@ -102,8 +106,8 @@ ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_device_open(const char *select
  * backend: its name. native: for "cuda" a CUcontext, for "hip" a pointer to an int with the ordinal, for "opencl" a
  * pointer to {cl_context, cl_device_id}; the CPU has nothing to wrap and refuses.
  * Ownership: native stays the caller's and must outlive the device. Threads: any.
- * Errors: INVALID_ARGUMENT (NULL, or refused by the driver); NOT_FOUND (backend); UNSUPPORTED (nothing to wrap);
- * UNAVAILABLE; OUT_OF_MEMORY. */
+ * Errors: INVALID_ARGUMENT (NULL, refused by the driver, or a variable that holds what it must not); NOT_FOUND
+ * (backend); UNSUPPORTED (nothing to wrap); UNAVAILABLE; INCOMPATIBLE; OUT_OF_MEMORY. */
 ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_device_wrap(const char *backend, void *native,
                                                               attune_device **out_device);
 
@@ -152,7 +156,8 @@ typedef struct attune_memory_range {
  *
  * kind: ATTUNE_MEMORY_DEFAULT, or a kind that the backend has (pinned host memory, SVM). bytes: 0 gives NULL.
  * Ownership: freed with attune_memory_free on the same device. The content is undefined. Threads: any.
- * Errors: INVALID_ARGUMENT (NULL); UNSUPPORTED (kind); OUT_OF_MEMORY; DEVICE_LOST. */
+ * Errors: INVALID_ARGUMENT (NULL, no kind of the enum); UNSUPPORTED (a kind that the device does not have);
+ * OUT_OF_MEMORY; DEVICE_LOST. */
 ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_memory_alloc(attune_device *device, attune_memory kind,
                                                                uint64_t bytes, void **out_data);
 
@@ -268,7 +273,8 @@ ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_event_wait(attune_event *event
 /* The time between two recorded events of one device; waits for both.
  *
  * out_seconds: device time where the driver measures it. Threads: any.
- * Errors: INVALID_ARGUMENT (NULL, two devices, never recorded); INTERNAL. */
+ * Errors: INVALID_ARGUMENT (NULL, two devices, never recorded); UNSUPPORTED (OpenCL, recorded on a queue without
+ * CL_QUEUE_PROFILING_ENABLE); INTERNAL. */
 ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_event_elapsed(const attune_event *start, const attune_event *end,
                                                                 double *out_seconds);
 

@@ -94,7 +94,8 @@ ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_plan_get_workspace(const attun
  * the stream has got past it; its bytes are undefined on entry and after. NULL where attune_plan_get_workspace gave 0.
  * Visibility: in the order of the stream. Threads: any.
  * Errors: INVALID_ARGUMENT (args differ from the plan's; workspace too small or misaligned; a pointer less aligned than
- * planned; an overlap); DEVICE_LOST; INTERNAL. Nothing is written on an error found before the launch. */
+ * planned; an overlap; check during capture, or what it found); OUT_OF_MEMORY (of check alone); DEVICE_LOST; INTERNAL.
+ * Nothing is written on an error found before the launch. */
 ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_plan_run(attune_plan *plan, attune_stream *stream, const void *args,
                                                            void *workspace, uint64_t workspace_offset,
                                                            uint64_t workspace_bytes);
@@ -153,7 +154,10 @@ static inline attune_explanation attune_explanation_init(void) {
 ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_explain(attune_device *device, attune_op op, const void *args,
                                                           attune_explanation *out_explanation);
 
-/* Explains a plan that was made. */
+/* Explains a plan that was made.
+ *
+ * out_explanation: as in attune_explain. Ownership: the caller's. Threads: any.
+ * Errors: INVALID_ARGUMENT (NULL, struct_size, refusal_capacity). */
 ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_plan_explain(const attune_plan *plan,
                                                                attune_explanation *out_explanation);
 
