@@ -217,10 +217,11 @@ static attune_status fail_not_found(const attune_device *device, attune_op op, c
         }
     }
     if (nearest[0] == '\0') {
-        return attune_fail(ATTUNE_NOT_FOUND, "kernel: %s: backend %s has no kernel for %s", kernel,
+        return attune_fail(ATTUNE_NOT_FOUND, "kernel = \"%.100s\": backend %s has no kernel for %s", kernel,
                            device->backend->name, attune_op_name(op));
     }
-    return attune_fail(ATTUNE_NOT_FOUND, "kernel: %s: no such row for %s in backend %s; the nearest is %s, all are: %s",
+    return attune_fail(ATTUNE_NOT_FOUND,
+                       "kernel = \"%.100s\": must be a row for %s of backend %s; the nearest is %s, all are: %s",
                        kernel, attune_op_name(op), device->backend->name, nearest, names);
 }
 
@@ -318,8 +319,8 @@ attune_status attune_device_get_kernel(attune_device *device, int32_t index, att
     }
     int32_t count = attune_kernel_row_count(device->backend);
     if (index < 0 || index >= count) {
-        return attune_fail(ATTUNE_NOT_FOUND, "index: %" PRId32 ": %s has %" PRId32 " kernel rows", index,
-                           device->info.selector, count);
+        return attune_fail(ATTUNE_NOT_FOUND, "index = %" PRId32 ": must be from 0 to %" PRId32 ", the rows of %s",
+                           index, count - 1, device->info.selector);
     }
     attune_kernel_info info;
     describe_row(device, index, &info);

@@ -253,7 +253,7 @@ static void test_a_name_that_there_is_not(void **state) {
     set_rows(4);
     fake.rows[3].op = ATTUNE_OP_BACKWARD;
     assert_int_equal(choose_kernel("secund", &choice), ATTUNE_NOT_FOUND);
-    assert_contains(attune_last_error(), "kernel: secund");
+    assert_contains(attune_last_error(), "kernel = \"secund\": must be a row for forward");
     assert_contains(attune_last_error(), "the nearest is second");
     assert_contains(attune_last_error(), "first, second, third");
     assert_int_equal(choose_kernel("fourth", &choice), ATTUNE_NOT_FOUND); /* it is for backward */
@@ -377,7 +377,7 @@ static void test_wrong_arguments(void **state) {
     info.struct_size = sizeof info;
     assert_int_equal(attune_device_get_kernel(&fake.device, -1, &info), ATTUNE_NOT_FOUND);
     assert_int_equal(attune_device_get_kernel(&fake.device, 1, &info), ATTUNE_NOT_FOUND);
-    assert_contains(attune_last_error(), "index: 1");
+    assert_contains(attune_last_error(), "index = 1: must be from 0 to 0");
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
