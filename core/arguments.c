@@ -8,7 +8,6 @@
 
 #include "attune/backend_util.h"
 #include "core/operand.h"
-#include "core/problem.h"
 #include "core/status_internal.h"
 #include "core/tensor_rules.h"
 

@@ -8,7 +8,6 @@
 #include "core/check_rules.h"
 #include "core/host.h"
 #include "core/overlap.h"
-#include "core/problem.h"
 #include "core/status_internal.h"
 
 static const attune_operand tables_of_values[] = {

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 
 #include "attune/backend_util.h"
-#include "core/problem.h"
+#include "core/operand.h"
 #include "core/status_internal.h"
 
 static int64_t read_value(const attune_problem *problem, const struct attune_tables *tables, attune_operand operand,

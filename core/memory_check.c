@@ -9,7 +9,6 @@
 
 #include "core/operand.h"
 #include "core/overlap.h"
-#include "core/problem.h"
 #include "core/status_internal.h"
 #include "core/tensor_rules.h"
 

@@ -3,7 +3,6 @@
  */
 #include "core/operand.h"
 
-#include "core/problem.h"
 #include "core/tensor_rules.h"
 
 /* ---- Sets of dtypes ---- */
@@ -157,11 +156,6 @@ enum attune_use attune_operand_use(attune_op op, bool descale_given, const struc
 
 bool attune_use_writes(enum attune_use use) {
     return use == ATTUNE_USE_WRITE || use == ATTUNE_USE_WRITE_ALWAYS;
-}
-
-bool attune_operand_is_output(attune_op op, attune_operand operand) {
-    const struct attune_operand_rule *rule = attune_operand_find(op, operand);
-    return rule != NULL && attune_use_writes(attune_operand_use(op, false, rule));
 }
 
 bool attune_problem_writes(const attune_problem *problem, attune_operand operand) {

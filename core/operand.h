@@ -46,6 +46,9 @@ const struct attune_operand_rule *attune_operand_rules(attune_op op, size_t *out
 /* NULL if the operation does not have the operand. */
 const struct attune_operand_rule *attune_operand_find(attune_op op, attune_operand operand);
 
+/* The argument's name as the operation's caller wrote it, for sentences; "" if the operation has no such operand. */
+const char *attune_operand_name(attune_op op, attune_operand operand);
+
 /* descale_given: of attune_quantize_args, which makes descale an input. */
 enum attune_use attune_operand_use(attune_op op, bool descale_given, const struct attune_operand_rule *rule);
 

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "core/describe.h"
+#include "core/operand.h"
 #include "core/overlap.h"
-#include "core/problem.h"
 #include "core/schedule.h"
 #include "core/status_internal.h"
 #include "core/tensor_rules.h"

@@ -7,18 +7,10 @@
 #define ATTUNE_CORE_PROBLEM_H
 
 #include "core/call.h"
-#include "core/device_internal.h"
 
 /* Validates all that can be said without a device. Sets out_call whole; problem.alignment_bytes is 16 and
  * ATTUNE_FEATURE_O_IS_Q clear until attune_call_check_memory has looked at the pointers. args is the struct that op
  * names. */
 attune_status attune_call_make(attune_op op, const void *args, struct attune_call *out_call);
-
-/* The argument's name as the operation's caller wrote it, for sentences and for explain; "" if it has no such operand.
- */
-const char *attune_operand_name(attune_op op, attune_operand operand);
-
-/* Whether an operation writes the operand (for quantize's descale: unless it is given). */
-bool attune_operand_is_output(attune_op op, attune_operand operand);
 
 #endif

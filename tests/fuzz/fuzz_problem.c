@@ -10,6 +10,7 @@
 
 #include "core/check.h"
 #include "core/memory_check.h"
+#include "core/operand.h"
 #include "core/overlap.h"
 #include "core/problem.h"
 #include "tests/support/call_bases.h"

@@ -9,6 +9,7 @@
 
 #include "attune/status.h"
 #include "core/memory_check.h"
+#include "core/operand.h"
 #include "core/problem.h"
 #include "core/status_internal.h"
 #include "tests/support/call_text.h"

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "attune/status.h"
+#include "core/operand.h"
 #include "core/problem.h"
 #include "tests/support/call_text.h"
 
@@ -425,15 +426,25 @@ static void operands_have_the_callers_names(void **state) {
     assert_string_equal(attune_operand_name(ATTUNE_OP_APPEND, ATTUNE_OPERAND_K), "k_cache");
     assert_string_equal(attune_operand_name(ATTUNE_OP_BACKWARD, ATTUNE_OPERAND_DROPOUT_SEED), "dropout_seed_memory");
     assert_string_equal(attune_operand_name(ATTUNE_OP_MERGE, ATTUNE_OPERAND_Q), "");
-    assert_true(attune_operand_is_output(ATTUNE_OP_FORWARD, ATTUNE_OPERAND_LSE));
-    assert_false(attune_operand_is_output(ATTUNE_OP_BACKWARD, ATTUNE_OPERAND_LSE));
-    assert_true(attune_operand_is_output(ATTUNE_OP_BACKWARD, ATTUNE_OPERAND_DBIAS));
-    assert_true(attune_operand_is_output(ATTUNE_OP_APPEND, ATTUNE_OPERAND_K));
-    assert_false(attune_operand_is_output(ATTUNE_OP_FORWARD, ATTUNE_OPERAND_K));
-    assert_true(attune_operand_is_output(ATTUNE_OP_QUANTIZE, ATTUNE_OPERAND_DESCALE));
-    assert_false(attune_operand_is_output(ATTUNE_OP_MERGE, ATTUNE_OPERAND_X));
     assert_string_equal(attune_operand_name((attune_op)9, ATTUNE_OPERAND_Q), "");
     assert_string_equal(attune_operand_name((attune_op)0, ATTUNE_OPERAND_Q), "");
+}
+
+static bool writes(attune_op op, bool descale_given, attune_operand operand) {
+    const attune_problem problem = {.op = op, .descale_given = descale_given};
+    return attune_problem_writes(&problem, operand);
+}
+
+static void operands_that_are_written(void **state) {
+    (void)state;
+    assert_true(writes(ATTUNE_OP_FORWARD, false, ATTUNE_OPERAND_LSE));
+    assert_false(writes(ATTUNE_OP_BACKWARD, false, ATTUNE_OPERAND_LSE));
+    assert_true(writes(ATTUNE_OP_BACKWARD, false, ATTUNE_OPERAND_DBIAS));
+    assert_true(writes(ATTUNE_OP_APPEND, false, ATTUNE_OPERAND_K));
+    assert_false(writes(ATTUNE_OP_FORWARD, false, ATTUNE_OPERAND_K));
+    assert_true(writes(ATTUNE_OP_QUANTIZE, false, ATTUNE_OPERAND_DESCALE));
+    assert_false(writes(ATTUNE_OP_QUANTIZE, true, ATTUNE_OPERAND_DESCALE));
+    assert_false(writes(ATTUNE_OP_MERGE, false, ATTUNE_OPERAND_X));
 }
 
 int main(void) {
@@ -449,6 +460,7 @@ int main(void) {
         cmocka_unit_test(append_merge_and_quantize_are_filled_in),
         cmocka_unit_test(old_callers_are_understood),
         cmocka_unit_test(operands_have_the_callers_names),
+        cmocka_unit_test(operands_that_are_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
