@@ -1,12 +1,11 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  */
-#define _POSIX_C_SOURCE 200809L
 #include "core/env_parse.h"
 
 #include <string.h>
-#include <strings.h>
 
+#include "attune/backend_util.h"
 #include "core/selector.h"
 #include "core/status_internal.h"
 #include "core/tile.h"
@@ -27,7 +26,7 @@ static attune_status refuse(const struct attune_env_variable *variable, const ch
 /* The index of the word that value is, in any case of letters; -1 if it is none of them. */
 static int find_word(const char *value, const char *const *words, int count) {
     for (int index = 0; index < count; index++) {
-        if (strcasecmp(value, words[index]) == 0) {
+        if (strlen(value) == strlen(words[index]) && attune_begins(value, words[index])) {
             return index;
         }
     }
@@ -54,11 +53,10 @@ static bool take_number(const char **at, int64_t least, int64_t most, int64_t *o
 }
 
 static bool take_text(const char **at, const char *text) {
-    size_t length = strlen(text);
-    if (strncasecmp(*at, text, length) != 0) {
+    if (!attune_begins(*at, text)) {
         return false;
     }
-    *at += length;
+    *at += strlen(text);
     return true;
 }
 

@@ -3,7 +3,6 @@
  */
 #include "core/log_internal.h"
 
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -63,7 +62,7 @@ static void write_to_stderr(attune_log_level level, const char *line) {
 /* The sink is called without the lock: it may be slow, and other threads log meanwhile. */
 static void write_line(attune_log_level level, char *line) {
     for (char *at = line; *at != '\0'; at++) {
-        if (iscntrl((unsigned char)*at)) {
+        if ((unsigned char)*at < ' ' || *at == 0x7F) {
             *at = ' ';
         }
     }

@@ -1,12 +1,11 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  */
-#define _POSIX_C_SOURCE 200809L
 #include "core/selection.h"
 
 #include <string.h>
-#include <strings.h>
 
+#include "attune/backend_util.h"
 #include "core/device_make.h"
 #include "core/inventory.h"
 #include "core/log_internal.h"
@@ -49,9 +48,10 @@ static attune_status open_index(const struct attune_backend_entry *entry, int32_
 enum name_match { NO_MATCH, BEGINNING_MATCHES, WHOLE_MATCHES };
 
 static enum name_match match_name(const char *name, const char *wanted) {
-    return strcasecmp(name, wanted) == 0                    ? WHOLE_MATCHES
-           : strncasecmp(name, wanted, strlen(wanted)) == 0 ? BEGINNING_MATCHES
-                                                            : NO_MATCH;
+    if (!attune_begins(name, wanted)) {
+        return NO_MATCH;
+    }
+    return strlen(name) == strlen(wanted) ? WHOLE_MATCHES : BEGINNING_MATCHES;
 }
 
 static attune_status find_device(const struct attune_backend_entry *entry, const char *wanted, int32_t *out_index) {

@@ -5,7 +5,6 @@
  */
 #include "core/tuned_tile.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +38,8 @@ static void format_file_key(const attune_device *device, char out_key[LINE_BYTES
     snprintf(out_key, LINE_BYTES, "tiles-%.*s-%.*s", ATTUNE_NAME_MAX, device->backend->name, ATTUNE_NAME_MAX,
              device->limits.architecture);
     for (char *at = out_key; *at != '\0'; at++) {
-        *at = isalnum((unsigned char)*at) || *at == '-' || *at == '.' ? (char)tolower((unsigned char)*at) : '_';
+        const char lower = attune_lower(*at);
+        *at = strchr("abcdefghijklmnopqrstuvwxyz0123456789-.", lower) != NULL ? lower : '_';
     }
 }
 

@@ -5,8 +5,8 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
+#include "attune/backend_util.h"
 #include "backends/cpu/cpu.h"
 
 /* ---- Families ----
@@ -17,7 +17,7 @@ static const char *const families[] = {"reference", "generic"};
 #define FAMILIES ((int32_t)(sizeof families / sizeof *families))
 
 static bool is_family(const char *family, const char *name, size_t length) {
-    return strlen(family) == length && strncasecmp(family, name, length) == 0;
+    return strlen(family) == length && attune_begins(name, family);
 }
 
 static int32_t family_of(const char *name, size_t length) {

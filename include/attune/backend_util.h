@@ -1,10 +1,10 @@
 /*
  * What host code of backends and core compute alike: checked arithmetic, the places of elements, what a tile takes, how
- * a grid is folded into one that a device can launch, what f32 makes of f64. core/portable holds what device code needs
- * too.
+ * a grid is folded into one that a device can launch, what f32 makes of f64, names in any case of letters.
+ * core/portable holds what device code needs too.
  *
- * Everything here is a pure static inline function on 64-bit integers, and compiles as C11 and C++17. On what a
- * validated problem holds nothing overflows.
+ * Everything here is a pure static inline function, and compiles as C11 and C++17. On what a validated problem holds
+ * nothing overflows.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -200,6 +200,22 @@ static inline bool attune_grid_fold(const int64_t grid[3], const int64_t max[3],
         out_folded[0] = attune_ceil_div(attune_ceil_div(total, layers), out_folded[1]);
     }
     return is_kept || layers <= max[2];
+}
+
+/* ---- Names ---- */
+
+/* Only A to Z have another case: in some locales 'I' is no capital of 'i'. */
+static inline char attune_lower(char letter) {
+    return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
+}
+
+/* Whether text begins with beginning, in any case of letters. */
+static inline bool attune_begins(const char *text, const char *beginning) {
+    while (*beginning != '\0' && attune_lower(*text) == attune_lower(*beginning)) {
+        text++;
+        beginning++;
+    }
+    return *beginning == '\0';
 }
 
 ATTUNE_EXTERN_C_END

@@ -36,6 +36,16 @@ def test_no_finite_math_flag_anywhere():
         assert not FINITE_MATH.search(path.read_text()), path
 
 
+def test_what_is_read_does_not_depend_on_the_locale():
+    """In some locales 'I' is no capital of 'i', and a number's point is a comma."""
+    sources = [path for folder in ("core", "backends") for path in (ROOT / folder).rglob("*.[ch]")]
+    assert len(sources) > 100
+    for path in sources:
+        found = re.search(r"\b(strn?casecmp|is(alnum|alpha|cntrl|lower|print|space|upper)|tolower|strto[df]|atof)\(",
+                          path.read_text())
+        assert not found, f"{path}: {found[0]}"
+
+
 def test_links_in_the_documents_lead_somewhere():
     for path in tracked(".md"):
         for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):

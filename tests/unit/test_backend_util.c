@@ -183,6 +183,19 @@ static void test_grids_past_65535(void **state) {
     assert_false(attune_grid_fold(too_large, small, folded));
 }
 
+/* ---- Names ---- */
+
+static void test_beginnings_in_any_case(void **state) {
+    (void)state;
+    assert_true(attune_begins("KiB", "kib") && attune_begins("kib,", "KIB") && attune_begins("", ""));
+    assert_true(attune_begins("anything", ""));
+    assert_false(attune_begins("ki", "kib"));
+    assert_false(attune_begins("kxb", "kib"));
+    assert_false(attune_begins("", "k"));
+    /* What differs from a letter's case by the same bit is no letter. */
+    assert_false(attune_begins("@", "`") || attune_begins("[", "{") || attune_begins("\xC0", "\xE0"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ceil_div),
@@ -195,6 +208,7 @@ int main(void) {
         cmocka_unit_test(test_every_work_item_is_had_once),
         cmocka_unit_test(test_a_grid_that_fits_is_kept),
         cmocka_unit_test(test_grids_past_65535),
+        cmocka_unit_test(test_beginnings_in_any_case),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
