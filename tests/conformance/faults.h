@@ -1,5 +1,5 @@
 /*
- * The rows of CASES.md that need no GPU, in two lists.
+ * The rows of tests/faults.md that need no GPU, in two lists.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -1,5 +1,6 @@
 /*
- * Faults that other libraries had in scores, masks, lse and gradients: the rows of CASES.md by their ids.
+ * Faults that other libraries had in scores, masks, lse and gradients: the rows of tests/faults.md by
+ * their ids.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

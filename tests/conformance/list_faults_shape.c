@@ -1,6 +1,6 @@
 /*
- * Faults that other libraries had in lengths, layouts, pages, sizes, splits and memory: the rows of CASES.md by their
- * ids.
+ * Faults that other libraries had in lengths, layouts, pages, sizes, splits and memory: the rows of
+ * tests/faults.md by their ids.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -1,5 +1,5 @@
-"""Each fault that another library had, by its id in CASES.md, is looked for: in cases of `attune conform` whose names
-begin with the id, or, where a case over a device's results cannot show it, in the tests named here."""
+"""Each fault that another library had, by its id in tests/faults.md, is looked for: in cases of `attune conform` whose
+names begin with the id, or, where a case over a device's results cannot show it, in the tests named here."""
 
 import os
 import re
@@ -32,6 +32,7 @@ TESTS = {
              ("unit/test_cuda_device.c", "a_driver_that_refuses_the_image")],
     "B122": [("unit/test_env.c", "switches"), ("unit/test_env.c", "every_variable_gets_the_values_of_the_case"),
              ("unit/test_cpu_backend.c", "test_B122_variables")],
+    "B128": [("opencl/test_barriers.py", "test_barriers_are_in_straight_control_flow")],
     "B131": [("unit/test_cpu_threads.c", "test_B131_version_2"), ("unit/test_cpu_threads.c", "test_B131_version_1"),
              ("unit/test_cpu_threads.c", "test_B131_affinity")],
 }
@@ -60,6 +61,11 @@ def test_there_are_cases(fault, names):
 def test_there_are_tests(fault):
     for file, name in TESTS[fault]:
         assert is_run(file, name), f"{file}: {name}"
+
+
+def test_the_page_has_these_and_no_others():
+    page = re.findall(r"^\| (B\d+) \|", (ROOT / "faults.md").read_text(), re.M)
+    assert page == sorted([*CASES, *TESTS])
 
 
 def test_the_list_is_of_enough_cases(names):

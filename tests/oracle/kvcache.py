@@ -1,4 +1,4 @@
-"""Append to a KV cache, with rotary embedding: "Paged keys and values" in SEMANTICS.md."""
+"""Append to a KV cache, with rotary embedding: "Paged keys and values" in docs/semantics.md."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Philox 4x32-10 (Salmon et al., SC11) and the dropout mask that SEMANTICS.md draws from it."""
+"""Philox 4x32-10 (Salmon et al., SC11) and the dropout mask that docs/semantics.md draws from it."""
 
 import math
 

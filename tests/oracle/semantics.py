@@ -1,4 +1,4 @@
-"""What attention computes, in numpy and float64: the page SEMANTICS.md read line by line.
+"""What attention computes, in numpy and float64: the page docs/semantics.md read line by line.
 
 Nothing here is shared with the library: it is a second reading of the same page, and the golden
 kernel is judged by it. Tensors hold the values that their storage format holds (formats.py), in

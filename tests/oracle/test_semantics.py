@@ -1,6 +1,6 @@
 """The oracle's forward, its edges and its merge, against cases worked by hand.
 
-Names in brackets (B018 ...) are faults that other attention libraries had; each case is the check
+Ids as B018 are faults that other attention libraries had (tests/faults.md); each case is the check
 that would have found it.
 """
 

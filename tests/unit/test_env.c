@@ -35,7 +35,7 @@ static void assert_refuses(const char *name, const char *value) {
     assert_contains(attune_last_error(), "must");
 }
 
-/* CASES B122: "0" is off, and what is not understood is not taken for "on". */
+/* B122: "0" is off, and what is not understood is not taken for "on". */
 static void switches(void **state) {
     (void)state;
     static const struct {

@@ -1,5 +1,5 @@
 /*
- * The golden forward: SEMANTICS.md as code, in f64. Every other forward is held to it.
+ * The golden forward: docs/semantics.md as code, in f64. Every other forward is held to it.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
