@@ -46,5 +46,6 @@ attune_status attune_vendor_refuse(const struct attune_vendor *vendor) {
         attune_text_append(missing, sizeof missing, "%s%s", index == 0 ? "" : "; ",
                            reason == NULL ? libraries[index] : reason);
     }
-    return attune_fail(ATTUNE_UNAVAILABLE, "%s", missing);
+    return attune_fail(ATTUNE_UNAVAILABLE, "this attune has no %s backend, and the driver is missing: %s", vendor->name,
+                       missing);
 }

@@ -22,7 +22,8 @@ struct attune_vendor {
 /* NULL past the last. */
 const struct attune_vendor *attune_vendor_at(int32_t index);
 
-/* Fails with UNAVAILABLE: the driver library is missing, or only the backend is. Opens the library; hold no lock. */
+/* Fails with UNAVAILABLE: the backend is missing, and the driver library perhaps too. Opens the library; hold no lock.
+ */
 attune_status attune_vendor_refuse(const struct attune_vendor *vendor);
 
 #endif

@@ -126,6 +126,7 @@ static void usable_and_unusable_backends_are_described(void **state) {
     (void)find_backend("cuda", &info);
     unsetenv("ATTUNE_CUDA_LIBRARY");
     assert_int_equal(info.status, ATTUNE_UNAVAILABLE);
+    assert_contains(info.reason, "this attune has no cuda backend");
     assert_contains(info.reason, "libattune_no_such_driver.so: cannot open shared object file");
 }
 
