@@ -133,10 +133,11 @@ bool attune_cuda_row_accepts(void *device, int32_t row, const attune_problem *pr
     return kernel->family->accepts == NULL || kernel->family->accepts(device, &rows[row], problem, reason);
 }
 
-/* Of the softmax sums of what splits leave, beside the maxima in partial_lse. */
+/* Of the softmax sums of what splits leave, beside the maxima in partial_lse: what is too much here is so there, and
+ * core refuses it. */
 static uint64_t sum_bytes(const attune_problem *problem, const attune_schedule *schedule) {
-    const int64_t states = schedule->splits * problem->batch * problem->heads_q * problem->rows;
-    return schedule->splits > 1 ? sizeof(float) * (uint64_t)states : 0;
+    const uint64_t states = (uint64_t)(problem->batch * problem->heads_q * problem->rows);
+    return schedule->splits > 1 ? sizeof(float) * (uint64_t)schedule->splits * states : 0;
 }
 
 uint64_t attune_cuda_workspace_bytes(void *device, int32_t row, const attune_problem *problem,

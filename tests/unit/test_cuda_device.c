@@ -44,6 +44,24 @@ static void a_driver_that_refuses_the_image(void **state) {
     session_close(&session);
 }
 
+/* ---- Sizes ---- */
+
+/* Split states, 2^63 of them, that no workspace could hold. */
+static void splits_past_63_bits_are_refused(void **state) {
+    (void)state;
+    const int64_t rows[] = {INT64_C(1) << 50, 16, 4, 8};
+    const int64_t keys[] = {INT64_C(1) << 50, 64, 1, 8};
+    attune_device *device = session_open_device("cuda");
+    attune_explanation explanation = attune_explanation_init();
+    attune_forward_args args = attune_forward_args_init();
+    args.q = args.o = attune_tensor_contiguous(NULL, ATTUNE_DTYPE_F16, 4, rows);
+    args.k = args.v = attune_tensor_contiguous(NULL, ATTUNE_DTYPE_F16, 4, keys);
+    args.splits = ATTUNE_MERGE_PARTS_MAX;
+    args.kernel = "sm80_decode_f16_d64";
+    assert_fails(attune_explain(device, ATTUNE_OP_FORWARD, &args, &explanation), ATTUNE_OUT_OF_MEMORY, "128 splits");
+    attune_device_close(device);
+}
+
 /* ---- Contexts, devices, streams ---- */
 
 /* The device of the handle, not the current one; functions are loaded, and limits raised, on each anew and once. */
@@ -234,6 +252,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(chips_without_an_image),
         TEST(a_driver_that_refuses_the_image),
+        TEST(splits_past_63_bits_are_refused),
         TEST(a_handle_on_1_while_0_is_current),
         TEST(memory_of_the_other_device_is_refused),
         TEST(host_memory_is_refused),
