@@ -27,23 +27,11 @@
 #define RUNS_ON_sm_80  80, 90
 #define RUNS_ON_sm_90a 90, 90
 
-#define FEATURES_general_forward                                                                                       \
-    (ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_DIAGONAL | ATTUNE_FEATURE_SOFTCAP |                \
-     ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_BIAS | ATTUNE_FEATURE_MASK | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_DROPOUT | \
-     ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_VARLEN_Q | ATTUNE_FEATURE_VARLEN_K | ATTUNE_FEATURE_SEQUSED_Q |               \
-     ATTUNE_FEATURE_SEQUSED_K | ATTUNE_FEATURE_LEFTPAD_K | ATTUNE_FEATURE_BLOCK_SPARSE | ATTUNE_FEATURE_DESCALE |      \
-     ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_LSE | ATTUNE_FEATURE_PROBS | ATTUNE_FEATURE_F32_OUT |                       \
-     ATTUNE_FEATURE_O_IS_Q | ATTUNE_FEATURE_DETERMINISTIC)
-#define FAMILY_general_forward attune_cuda_general_forward
+#define FEATURES_general_forward ATTUNE_FEATURES_EVERY_FORWARD
+#define FAMILY_general_forward   attune_cuda_general_forward
 
-#define FEATURES_general_backward                                                                                      \
-    (ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_DIAGONAL | ATTUNE_FEATURE_SOFTCAP |                \
-     ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_BIAS | ATTUNE_FEATURE_MASK | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_DROPOUT | \
-     ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_VARLEN_Q | ATTUNE_FEATURE_VARLEN_K | ATTUNE_FEATURE_SEQUSED_Q |               \
-     ATTUNE_FEATURE_SEQUSED_K | ATTUNE_FEATURE_LEFTPAD_K | ATTUNE_FEATURE_BLOCK_SPARSE | ATTUNE_FEATURE_DESCALE |      \
-     ATTUNE_FEATURE_DLSE | ATTUNE_FEATURE_DBIAS | ATTUNE_FEATURE_DSINK | ATTUNE_FEATURE_F32_OUT |                      \
-     ATTUNE_FEATURE_DETERMINISTIC)
-#define FAMILY_general_backward attune_cuda_general_backward
+#define FEATURES_general_backward ATTUNE_FEATURES_EVERY_BACKWARD
+#define FAMILY_general_backward   attune_cuda_general_backward
 
 #define FEATURES_hopper_full                                                                                           \
     (ATTUNE_FEATURE_DIAGONAL | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_LSE | ATTUNE_FEATURE_O_IS_Q | \
@@ -77,17 +65,13 @@
      ATTUNE_FEATURE_VARLEN_K | ATTUNE_FEATURE_SEQUSED_Q | ATTUNE_FEATURE_SEQUSED_K)
 #define FAMILY_hopper_backward_general attune_cuda_hopper_backward
 
-#define FEATURES_append                                                                                                \
-    (ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_SEQUSED_K | ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_DESCALE |                   \
-     ATTUNE_FEATURE_ROTARY | ATTUNE_FEATURE_CONVERT | ATTUNE_FEATURE_DETERMINISTIC)
-#define FAMILY_append attune_cuda_append
+#define FEATURES_append ATTUNE_FEATURES_EVERY_APPEND
+#define FAMILY_append   attune_cuda_append
 
-#define FEATURES_merge                                                                                                 \
-    (ATTUNE_FEATURE_F32_OUT | ATTUNE_FEATURE_VARLEN_Q | ATTUNE_FEATURE_LSE | ATTUNE_FEATURE_CONVERT |                  \
-     ATTUNE_FEATURE_DETERMINISTIC)
-#define FAMILY_merge attune_cuda_merge
+#define FEATURES_merge ATTUNE_FEATURES_EVERY_MERGE
+#define FAMILY_merge   attune_cuda_merge
 
-#define FEATURES_quantize (ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_DESCALE | ATTUNE_FEATURE_DETERMINISTIC)
+#define FEATURES_quantize ATTUNE_FEATURES_EVERY_QUANTIZE
 #define FAMILY_quantize   attune_cuda_quantize
 
 /* ---- The rows ---- */

@@ -21,36 +21,17 @@
 
 #define ISA_none ""
 
-/* Whatever a score, a sequence or a sharing of heads may be. */
-#define FEATURES_every_score                                                                                           \
-    (ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_DIAGONAL | ATTUNE_FEATURE_SOFTCAP |                \
-     ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_BIAS | ATTUNE_FEATURE_MASK | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_DROPOUT | \
-     ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_VARLEN_Q | ATTUNE_FEATURE_VARLEN_K | ATTUNE_FEATURE_SEQUSED_Q |               \
-     ATTUNE_FEATURE_SEQUSED_K | ATTUNE_FEATURE_LEFTPAD_K | ATTUNE_FEATURE_BLOCK_SPARSE | ATTUNE_FEATURE_DESCALE)
-/* Results in f32 where q is not, and the same bits each time. */
-#define FEATURES_every_result (ATTUNE_FEATURE_F32_OUT | ATTUNE_FEATURE_DETERMINISTIC)
+#define FEATURES_every_forward  (ATTUNE_FEATURES_EVERY_FORWARD | ATTUNE_FEATURE_SPLITS | ATTUNE_FEATURE_PACK)
+#define FEATURES_every_backward ATTUNE_FEATURES_EVERY_BACKWARD
+#define FEATURES_every_append   ATTUNE_FEATURES_EVERY_APPEND
+#define FEATURES_every_merge    ATTUNE_FEATURES_EVERY_MERGE
+#define FEATURES_every_quantize ATTUNE_FEATURES_EVERY_QUANTIZE
 
-#define FEATURES_every_forward                                                                                         \
-    (FEATURES_every_score | FEATURES_every_result | ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_LSE | ATTUNE_FEATURE_PROBS | \
-     ATTUNE_FEATURE_O_IS_Q | ATTUNE_FEATURE_SPLITS | ATTUNE_FEATURE_PACK)
-#define FAMILY_every_forward attune_opencl_forward_family
-
-#define FEATURES_every_backward                                                                                        \
-    (FEATURES_every_score | FEATURES_every_result | ATTUNE_FEATURE_LSE | ATTUNE_FEATURE_DLSE | ATTUNE_FEATURE_DBIAS |  \
-     ATTUNE_FEATURE_DSINK)
+#define FAMILY_every_forward  attune_opencl_forward_family
 #define FAMILY_every_backward attune_opencl_backward_family
-
-#define FEATURES_every_append                                                                                          \
-    (ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_SEQUSED_K | ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_DESCALE |                   \
-     ATTUNE_FEATURE_ROTARY | ATTUNE_FEATURE_CONVERT | ATTUNE_FEATURE_DETERMINISTIC)
-#define FAMILY_every_append attune_opencl_append_family
-
-#define FEATURES_every_merge                                                                                           \
-    (FEATURES_every_result | ATTUNE_FEATURE_VARLEN_Q | ATTUNE_FEATURE_LSE | ATTUNE_FEATURE_CONVERT)
-#define FAMILY_every_merge attune_opencl_merge_family
-
-#define FEATURES_every_quantize (ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_DESCALE | ATTUNE_FEATURE_DETERMINISTIC)
-#define FAMILY_every_quantize   attune_opencl_quantize_family
+#define FAMILY_every_append   attune_opencl_append_family
+#define FAMILY_every_merge    attune_opencl_merge_family
+#define FAMILY_every_quantize attune_opencl_quantize_family
 
 /* ---- The rows ---- */
 

@@ -48,6 +48,27 @@ ATTUNE_EXTERN_C_BEGIN
      flushes,                                                                                                          \
      ATTUNE_ROW_KERNEL(name, last)},
 
+/* What a row declares that takes every option of its operation. Some add what is a backend's own choice: tiles of any
+ * size, splits, packing, and results in f64. */
+#define ATTUNE_FEATURES_EVERY_SCORE                                                                                    \
+    (ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_DIAGONAL | ATTUNE_FEATURE_SOFTCAP |                \
+     ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_BIAS | ATTUNE_FEATURE_MASK | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_DROPOUT | \
+     ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_VARLEN_Q | ATTUNE_FEATURE_VARLEN_K | ATTUNE_FEATURE_SEQUSED_Q |               \
+     ATTUNE_FEATURE_SEQUSED_K | ATTUNE_FEATURE_LEFTPAD_K | ATTUNE_FEATURE_BLOCK_SPARSE | ATTUNE_FEATURE_DESCALE |      \
+     ATTUNE_FEATURE_F32_OUT | ATTUNE_FEATURE_DETERMINISTIC)
+#define ATTUNE_FEATURES_EVERY_FORWARD                                                                                  \
+    (ATTUNE_FEATURES_EVERY_SCORE | ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_LSE | ATTUNE_FEATURE_PROBS |                  \
+     ATTUNE_FEATURE_O_IS_Q)
+#define ATTUNE_FEATURES_EVERY_BACKWARD                                                                                 \
+    (ATTUNE_FEATURES_EVERY_SCORE | ATTUNE_FEATURE_DLSE | ATTUNE_FEATURE_DBIAS | ATTUNE_FEATURE_DSINK)
+#define ATTUNE_FEATURES_EVERY_APPEND                                                                                   \
+    (ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_SEQUSED_K | ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_DESCALE |                   \
+     ATTUNE_FEATURE_ROTARY | ATTUNE_FEATURE_CONVERT | ATTUNE_FEATURE_DETERMINISTIC)
+#define ATTUNE_FEATURES_EVERY_MERGE                                                                                    \
+    (ATTUNE_FEATURE_VARLEN_Q | ATTUNE_FEATURE_LSE | ATTUNE_FEATURE_CONVERT | ATTUNE_FEATURE_F32_OUT |                  \
+     ATTUNE_FEATURE_DETERMINISTIC)
+#define ATTUNE_FEATURES_EVERY_QUANTIZE (ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_DESCALE | ATTUNE_FEATURE_DETERMINISTIC)
+
 /* ---- Arithmetic ---- */
 
 static inline int64_t attune_min(int64_t a, int64_t b) {
