@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "core/host.h"
+#include "failing_calls.h"
 
 /* ---- Which functions have failed so far ---- */
 
@@ -225,13 +226,8 @@ static void everything_works(void **state) {
 
 /* ---- Every call of the driver fails ---- */
 
-/* Functions whose failure the caller need not hear of: those that give back, whatever they say, and some on paths where
- * others go on without them (devices that are only counted, peaks that may be unknown, what is closed). */
-static struct quiet_function {
-    const char *name;
-    bool is_heard_of; /* on some other path */
-    bool was_told;
-} quiet_functions[] = {
+/* Others go on without some where devices are only counted, peaks may be unknown, or something is closed. */
+static struct quiet_function quiet_functions[] = {
     {"cuCtxPopCurrent", false, false},       {"cuDevicePrimaryCtxRelease", false, false},
     {"cuEventDestroy", false, false},        {"cuMemFree", false, false},
     {"cuMemFreeHost", false, false},         {"cuModuleUnload", false, false},
@@ -244,72 +240,46 @@ static struct quiet_function {
     {"cuStreamWaitEvent", true, false},
 };
 
-#define QUIET_FUNCTIONS (sizeof quiet_functions / sizeof quiet_functions[0])
+static int failing_chip;
+static CUresult failing_with;
+static attune_status expected;
 
-static struct quiet_function *find_quiet_function(const char *name) {
-    for (size_t index = 0; index < QUIET_FUNCTIONS; index++) {
-        if (strcmp(quiet_functions[index].name, name) == 0) {
-            return &quiet_functions[index];
-        }
-    }
-    return NULL;
+static const char *run_failing(int64_t call, attune_status *out_status) {
+    (void)stub_begin_test(NULL);
+    stub->compute_capability = failing_chip;
+    stub->fail_at = call;
+    stub->fail_with = failing_with;
+    *out_status = run_session();
+    note_failed();
+    return stub->failed;
 }
 
-static void assert_quiet_only_at_times(void) {
-    for (size_t index = 0; index < QUIET_FUNCTIONS; index++) {
-        if (quiet_functions[index].was_told != quiet_functions[index].is_heard_of) {
-            fail_msg("%s: its failures are %s", quiet_functions[index].name,
-                     quiet_functions[index].was_told ? "told" : "never told");
-        }
-        quiet_functions[index].was_told = false;
-    }
-}
-
-static void assert_failure_told(attune_status status, attune_status expected) {
+static void assert_failure_told(const char *function, attune_status status) {
     char error[32];
-    (void)snprintf(error, sizeof error, "STUB_ERROR_%d", (int)stub->fail_with);
+    (void)snprintf(error, sizeof error, "STUB_ERROR_%d", (int)failing_with);
     if (status != expected) {
-        fail_msg("%s (call %lld): status %s, sentence \"%s\"", stub->failed, (long long)stub->fail_at,
+        fail_msg("%s (call %lld): status %s, sentence \"%s\"", function, (long long)stub->fail_at,
                  attune_status_name(status), attune_last_error());
     }
     assert_contains(attune_last_error(), error);
 }
 
 /* A context that cannot be made current while things are given back is gone, and they with it. */
-static bool is_lost(attune_status status) {
-    return status == ATTUNE_OK && strcmp(stub->failed, "cuCtxPushCurrent") == 0;
-}
-
-static void fail_each_call_on(int chip, CUresult error, attune_status expected) {
-    for (int64_t call = 1;; call++) {
-        (void)stub_begin_test(NULL);
-        stub->compute_capability = chip;
-        stub->fail_at = call;
-        stub->fail_with = error;
-        const attune_status status = run_session();
-        if (stub->failed == NULL) {
-            assert_ok(status);
-            assert_quiet_only_at_times();
-            return;
-        }
-        note_failed();
-        struct quiet_function *quiet = find_quiet_function(stub->failed);
-        if (status != ATTUNE_OK && quiet != NULL) {
-            quiet->was_told = true;
-        }
-        if (status != ATTUNE_OK || quiet == NULL) {
-            assert_failure_told(status, expected);
-        }
-        if (is_lost(status)) {
-            stub->forget_all();
-        }
-        assert_nothing_lives();
+static void assert_cleaned_up(const char *function, attune_status status) {
+    if (status == ATTUNE_OK && strcmp(function, "cuCtxPushCurrent") == 0) {
+        stub->forget_all();
     }
+    assert_nothing_lives();
 }
 
-static void fail_each_call(CUresult error, attune_status expected) {
+static void fail_each_call(CUresult error, attune_status status) {
+    const struct failing_calls calls = {quiet_functions, sizeof quiet_functions / sizeof quiet_functions[0],
+                                        run_failing, assert_failure_told, assert_cleaned_up};
+    failing_with = error;
+    expected = status;
     for (size_t chip = 0; chip < CHIPS; chip++) {
-        fail_each_call_on(chips[chip], error, expected);
+        failing_chip = chips[chip];
+        failing_calls_walk(&calls);
     }
 }
 
