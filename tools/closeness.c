@@ -41,19 +41,6 @@ double closeness_lse(const struct closeness *closeness, attune_dtype dtype) {
     return dtype == ATTUNE_DTYPE_F32 ? closeness->lse : closeness->lse_wide;
 }
 
-double closeness_norm_limit(attune_dtype dtype) {
-    switch (dtype) {
-    case ATTUNE_DTYPE_F32:
-        return 1.5e-6;
-    case ATTUNE_DTYPE_F16:
-        return 4.5e-4;
-    case ATTUNE_DTYPE_BF16:
-        return 3.5e-3;
-    default:
-        return 4e-2;
-    }
-}
-
 double closeness_lse_limit(attune_dtype dtype) {
     return dtype == ATTUNE_DTYPE_F32 ? 1e-5 : 1e-3;
 }

@@ -28,7 +28,6 @@ double closeness_norm(const struct closeness *closeness);
 double closeness_score_gradient(const struct closeness *closeness, const struct closeness *dv);
 double closeness_lse(const struct closeness *closeness, attune_dtype dtype);
 
-double closeness_norm_limit(attune_dtype dtype);
 double closeness_lse_limit(attune_dtype dtype);
 
 /* Lets a result take part in the verdict. */

@@ -8,6 +8,7 @@
 #include "closeness.h"
 #include "random.h"
 #include "sample.h"
+#include "tests/conformance/number.h"
 
 /* Multiplications that a check may take: well under a second on two cores. */
 #define BUDGET 5e8
@@ -236,7 +237,7 @@ static void judge_results(const struct verification *verification, struct verdic
         if (verification->closeness[result].count == 0)
             continue;
         verdict_add(verdict, results[result].name, error_of(verification->closeness, result, dtype),
-                    result == RESULT_LSE ? closeness_lse_limit(dtype) : closeness_norm_limit(dtype));
+                    result == RESULT_LSE ? closeness_lse_limit(dtype) : conform_number_norm_limit(dtype));
     }
 }
 

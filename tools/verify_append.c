@@ -9,6 +9,7 @@
 #include "closeness.h"
 #include "convert.h"
 #include "mirror.h"
+#include "tests/conformance/number.h"
 #include "verify.h"
 
 enum { MARK = 0xA5 };
@@ -64,7 +65,7 @@ static void judge(attune_kvcache_append_args *got, attune_kvcache_append_args *e
         compare(tensor_of(got, result), tensor, &closeness);
         if (closeness.count > 0)
             verdict_add(out_verdict, results[result].name, closeness_norm(&closeness),
-                        closeness_norm_limit(tensor->dtype));
+                        conform_number_norm_limit(tensor->dtype));
     }
 }
 

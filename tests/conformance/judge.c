@@ -56,19 +56,6 @@ bool conform_judge_element(struct conform_judge *judge, double x, double g, doub
     return true;
 }
 
-static double norm_limit(attune_dtype dtype) {
-    switch (dtype) {
-    case ATTUNE_DTYPE_F32:
-        return 1.5e-6;
-    case ATTUNE_DTYPE_F16:
-        return 4.5e-4;
-    case ATTUNE_DTYPE_BF16:
-        return 3.5e-3;
-    default:
-        return 4e-2;
-    }
-}
-
 /* Over a few elements, or from a few rows, whose weights are rounded once for all elements, a norm may miss the limit
  * by rounding alone: that of one f16 number is up to 2^-11. */
 #define NORM_ELEMENTS_MIN 64
@@ -89,7 +76,8 @@ bool conform_judge_norm(const struct conform_judge *judge, const struct conform_
         return true;
     }
     double error = sqrt(judge->error_squares / judge->exact_squares);
-    double limit = norm_limit(options->dtype) + judge->floor * sqrt((double)judge->count / judge->exact_squares);
+    double limit =
+        conform_number_norm_limit(options->dtype) + judge->floor * sqrt((double)judge->count / judge->exact_squares);
     judge->outcome->error_ratio = fmax(judge->outcome->error_ratio, error / limit);
     if (error <= limit) {
         return true;

@@ -105,6 +105,19 @@ static double small_decode(attune_dtype dtype, uint32_t bits) {
     return sign * whole * power_of_two((int)exponent - format->bias - format->mantissa_bits);
 }
 
+double conform_number_norm_limit(attune_dtype dtype) {
+    switch (dtype) {
+    case ATTUNE_DTYPE_F32:
+        return 1.5e-6;
+    case ATTUNE_DTYPE_F16:
+        return 4.5e-4;
+    case ATTUNE_DTYPE_BF16:
+        return 3.5e-3;
+    default:
+        return 4e-2;
+    }
+}
+
 void conform_number_store(attune_dtype dtype, double value, void *out_bytes) {
     if (dtype == ATTUNE_DTYPE_F64) {
         memcpy(out_bytes, &value, sizeof value);

@@ -14,6 +14,9 @@ double conform_number_unit(attune_dtype dtype);
 double conform_number_smallest_normal(attune_dtype dtype);
 double conform_number_largest(attune_dtype dtype);
 
+/* How large ||X - G|| / ||G|| may be for results from inputs of a dtype: SEMANTICS, "Accuracy". */
+double conform_number_norm_limit(attune_dtype dtype);
+
 /* value rounded to nearest even; too large gives infinity, in e4m3 the largest value. Floating dtypes only. */
 void conform_number_store(attune_dtype dtype, double value, void *out_bytes);
 double conform_number_load(attune_dtype dtype, const void *bytes);
