@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Prints the man page of a command from what it says of itself: man.py COMMAND PRINT_ENV.
 
 COMMAND is asked for --help and --version, and for the --help of each of its subcommands; PRINT_ENV prints the table of

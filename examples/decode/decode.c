@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Token by token over a paged cache, against causal attention over all tokens at once. */
 #include <attune/attune.h>
 #include <math.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients of attention in C++, held to finite differences of the forward pass.
 #include <attune/attune.h>
 #include <cmath>
@@ -34,7 +35,6 @@ int main() try {
     attune_backward_args backward = args;
     backward.dout = tensor(dout), backward.dq = tensor(dq), backward.dk = tensor(dk), backward.dv = tensor(dv);
     must(attune_backward(device, nullptr, &backward));
-
     const auto sum_of_o = [&](float &element, float value) { // with one element changed
         const float before = element;
         double sum = 0;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTUNE_TESTS_FUZZ_FILES_H
 #define ATTUNE_TESTS_FUZZ_FILES_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a .npy file: refused with a reason, or an array that is what it says and comes back
  * the same from our own header. */
 #include "files/npy.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a .safetensors file: tensor "a" is refused with a reason, or is what it says. */
 #include "files/safetensors.h"
 

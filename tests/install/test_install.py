@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """attune as others meet it: installed, and the examples built outside of the tree against what is installed.
 
 BUILD is the build folder that is installed from, SOURCE_ROOT the tree, WEIGHTS the folder that MiniLM's weights are kept

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the library exports and what it is linked to."""
 
 import os

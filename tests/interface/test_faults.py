@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each fault that another library had, by its id in tests/faults.md, is looked for: in cases of `attune conform` whose
 names begin with the id, or, where a case over a device's results cannot show it, in the tests named here."""
 

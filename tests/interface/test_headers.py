@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each public header stands alone, in C11 and in C++17, and leaves nothing public undocumented."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the README and the rules of the house promise."""
 
 import os
@@ -57,6 +58,11 @@ def test_no_file_is_too_long():
         assert len(path.read_text().splitlines()) <= 500, path
     for path in tracked(".cu", ".cuh", ".cl", ".hip"):
         assert len(path.read_text().splitlines()) <= 800, path
+
+
+def test_every_source_names_its_licence():
+    for path in tracked(".c", ".h", ".cpp", ".cc", ".cu", ".cl", ".py", ".sh"):
+        assert "SPDX-License-Identifier: Apache-2.0" in path.read_text(), path
 
 
 def test_sources_are_formatted():

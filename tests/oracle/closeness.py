@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How near the golden kernel's files must come to the oracle: the one place that says so.
 
 The kernel works in float64 and rounds once, to the output's dtype. What may differ is that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random requests: any options together that the contract allows together, from one seed."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The attune command as an outside script sees it: a Request becomes files and words, and the files
 that the command wrote become arrays again.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small problems and requests drawn from a seed."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Storage formats: rounding of float64 to f32, f16, bf16 and e4m3, and the codes of e4m3.
 
 Every format is described by the same four numbers, so that one rounding text serves all of them

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Append to a KV cache, with rotary embedding: "Paged keys and values" in docs/semantics.md."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Philox 4x32-10 (Salmon et al., SC11) and the dropout mask that docs/semantics.md draws from it."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What attention computes, in numpy and float64: the page docs/semantics.md read line by line.
 
 Nothing here is shared with the library: it is a second reading of the same page, and the golden

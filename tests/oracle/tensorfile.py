@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading and writing .safetensors: eight bytes of header length, a JSON header, the raw data."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every option of `attune run` alone, in both passes, and every way to write its files."""
 
 import dataclasses

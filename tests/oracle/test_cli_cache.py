@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packed sequences, pages, append and the scales of e4m3, through `attune run`."""
 
 import numpy as np

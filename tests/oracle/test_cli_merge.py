@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`attune merge`: states of (o, lse) over disjoint keys."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random combinations of options in both passes, each told by its seed alone.
 
 The number in a test's name is the seed, so that `pytest test_cli_random.py::test_combination[7]`

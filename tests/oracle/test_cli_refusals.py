@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bad input: exit status 2, a sentence that names the argument, and nothing written."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rounding and dropout bits against published values, and exhaustively where that is small."""
 
 import numpy as np

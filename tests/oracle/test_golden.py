@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch's float64 vectors (tests/data/golden) against the oracle, and against the command."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every gradient of the oracle against central differences of its own forward."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pages, append with rotary, and the scales of e4m3 caches, by hand and against the dense form."""
 
 import dataclasses

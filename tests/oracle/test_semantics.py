@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The oracle's forward, its edges and its merge, against cases worked by hand.
 
 Ids as B018 are faults that other attention libraries had (tests/faults.md); each case is the check

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls of the attune command. TEST_COMMAND is its path, TEST_BACKEND the backend that runs (cpu)."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """attune bench and tune: what they print and write, and that bench's check passes for every kind of option.
 
 The check takes samples of the problem as small problems of their own. On the reference itself it compares the same sums

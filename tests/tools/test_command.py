@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The attune command's manners: exit status, what goes to stdout and stderr, JSON, and files that
 appear together or not at all. Its numbers are tests/oracle's business."""
 

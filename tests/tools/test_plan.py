@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """attune plan: what it tells of a problem without running it."""
 
 import json

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTUNE_TESTS_FILES_SCRATCH_H
 #define ATTUNE_TESTS_FILES_SCRATCH_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes below the formats: bounds, and a file that changes while it is read. */
 #define _XOPEN_SOURCE 700
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every allocation of the library fails once: the status says so, and nothing is lost or left.
  * Linked with -Wl,--wrap=malloc, which turns the library's calls of malloc into __wrap_malloc. */
 #include "files/npy.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading and writing of .npy: what is right comes back as it was, what lies is refused. */
 #define _XOPEN_SOURCE 700
 

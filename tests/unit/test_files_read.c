@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which reader a spelling chooses. */
 #include "files/npy.h"
 #include "files/read.h"

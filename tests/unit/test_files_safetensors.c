@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading of .safetensors: the wanted tensor and nothing else, and no header that lies. */
 #define _XOPEN_SOURCE 700
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Outputs appear whole under their names, or not at all. */
 #define _XOPEN_SOURCE 700
 

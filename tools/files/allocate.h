@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTUNE_TOOLS_FILES_ALLOCATE_H
 #define ATTUNE_TOOLS_FILES_ALLOCATE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* realpath belongs to the XSI part of POSIX. */
 #define _XOPEN_SOURCE 700
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes this folder's vectors: attention by PyTorch in float64, each case a .safetensors file.
 
     python make_golden.py        (needs torch and safetensors; the tests need neither)

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Holds the kept files to exact attention in f64; exits 1 if a file is not what README.md says.
 
 Needs numpy alone. Per layer it prints the relative Frobenius error of exact attention against the

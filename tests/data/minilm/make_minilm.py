@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs six English texts through MiniLM-L6 once; keeps what two attention layers saw and gave.
 
 The framework is PyTorch with transformers' eager attention, f32, one padded batch with its padding
