@@ -13,16 +13,17 @@ export NVCC_FLAGS="${5:-}"
 cuda=${CUDA_HOME:-/usr/local/cuda}
 mkdir -p "$folder"
 
-# The rows of the architecture stay, with their storage; the table of the build is made of them alone.
-sed -n "/^ATTUNE_ROW(.* $architecture, /p" backends/cuda/kernels.def |
-    grep -E "^ATTUNE_ROW\([a-z0-9_]*$pattern" >"$folder/kernels.def"
+# The rows of the architecture stay, with their storage, and the one that merges splits; the table of the build is made
+# of them alone.
+grep -E "^ATTUNE_ROW\((sm80_merge,|[a-z0-9_]*($pattern).* $architecture, )" backends/cuda/kernels.def \
+    >"$folder/kernels.def"
 sed 's/^ATTUNE_ROW(\([a-z0-9_]*\),.* \([a-z0-9]*\))$/\1 \2/' "$folder/kernels.def" >"$folder/rows"
 
 cat >"$folder/compile" <<'SCRIPT'
 #!/bin/sh
 set -eu
 number=${2#sm_}
-folder=backends/cuda/sm${number%a}
+folder=backends/cuda/${4%%_*}
 # As in backends/cuda/meson.build: sm90_forward_f16_d64 is compiled from sm90/fwd.cu.
 case $4 in
 *_forward*) source=$folder/fwd.cu ;;
