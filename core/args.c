@@ -7,15 +7,15 @@
 
 #include "core/status_internal.h"
 
-static attune_status read_struct_size(const char *type, const void *args, size_t least, size_t *out_size) {
+attune_status attune_args_read_size(const char *type, const void *args, size_t *out_size) {
     if (args == NULL) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s = NULL: must point to a struct", type);
     }
     size_t size;
     memcpy(&size, args, sizeof size);
-    if (size < least || size > ATTUNE_ARGS_SIZE_MAX) {
+    if (size < sizeof size || size > ATTUNE_ARGS_SIZE_MAX) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s.struct_size = %zu: must be sizeof(%s), %zu to %d", type, size,
-                           type, least, ATTUNE_ARGS_SIZE_MAX);
+                           type, sizeof size, ATTUNE_ARGS_SIZE_MAX);
     }
     *out_size = size;
     return ATTUNE_OK;
@@ -23,7 +23,7 @@ static attune_status read_struct_size(const char *type, const void *args, size_t
 
 attune_status attune_args_import(const char *type, const void *args, size_t known_size, void *out_args) {
     size_t size = 0;
-    attune_status status = read_struct_size(type, args, sizeof size, &size);
+    attune_status status = attune_args_read_size(type, args, &size);
     if (status != ATTUNE_OK) {
         return status;
     }
@@ -41,10 +41,9 @@ attune_status attune_args_import(const char *type, const void *args, size_t know
     return ATTUNE_OK;
 }
 
-attune_status attune_args_export(const char *type, const void *value, size_t first_size, size_t known_size,
-                                 void *out_struct) {
+attune_status attune_args_export(const char *type, const void *value, size_t known_size, void *out_struct) {
     size_t size = 0;
-    attune_status status = read_struct_size(type, out_struct, first_size, &size);
+    attune_status status = attune_args_read_size(type, out_struct, &size);
     if (status != ATTUNE_OK) {
         return status;
     }

@@ -13,6 +13,12 @@
 /* More than any struct_size that is not a mistake, and little enough to read the tail of. */
 #define ATTUNE_ARGS_SIZE_MAX 65536
 
+/* Reads a struct's first field, struct_size: from that field's own size, as a struct that has grown since was as short
+ * as that for all that the library knows, to ATTUNE_ARGS_SIZE_MAX.
+ *
+ * type: the struct's name, for the sentence. Errors: INVALID_ARGUMENT (NULL; struct_size). */
+ATTUNE_MUST_CHECK attune_status attune_args_read_size(const char *type, const void *args, size_t *out_size);
+
 /* Copies a caller's struct into the library's own: the fields that the caller does not know become 0, and bytes that
  * the library does not know must be 0. out_args holds known_size bytes, its struct_size becomes known_size.
  *
@@ -24,10 +30,9 @@ ATTUNE_MUST_CHECK attune_status attune_args_import(const char *type, const void 
 /* Fills in a caller's struct from the library's own: writes the caller's struct_size bytes and no further, keeps that
  * field, and zeroes what the library does not know.
  *
- * first_size: the struct's size in the first version that had it; no caller has a smaller one.
  * Errors: INVALID_ARGUMENT (NULL; struct_size). out_struct is then not written. */
-ATTUNE_MUST_CHECK attune_status attune_args_export(const char *type, const void *value, size_t first_size,
-                                                   size_t known_size, void *out_struct);
+ATTUNE_MUST_CHECK attune_status attune_args_export(const char *type, const void *value, size_t known_size,
+                                                   void *out_struct);
 
 /* Fails with INVALID_ARGUMENT for an argument that must not be NULL. */
 attune_status attune_args_refuse_null(const char *name);

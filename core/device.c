@@ -165,14 +165,13 @@ void attune_device_close(attune_device *device) {
 
 attune_status attune_device_get_info(const attune_device *device, attune_device_info *out_info) {
     return device == NULL ? attune_args_refuse_null("device")
-                          : attune_args_export("attune_device_info", &device->info, sizeof device->info,
-                                               sizeof device->info, out_info);
+                          : attune_args_export("attune_device_info", &device->info, sizeof device->info, out_info);
 }
 
 attune_status attune_device_get_limits(const attune_device *device, attune_device_limits *out_limits) {
-    return device == NULL ? attune_args_refuse_null("device")
-                          : attune_args_export("attune_device_limits", &device->limits, sizeof device->limits,
-                                               sizeof device->limits, out_limits);
+    return device == NULL
+               ? attune_args_refuse_null("device")
+               : attune_args_export("attune_device_limits", &device->limits, sizeof device->limits, out_limits);
 }
 
 attune_status attune_device_get_extension(attune_device *device, const char *name, void **out_extension) {

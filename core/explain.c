@@ -15,23 +15,21 @@
 #include "core/status_internal.h"
 #include "core/text.h"
 
-/* The caller's array of refusals, emptied of what an earlier call counted. */
-static attune_status read_refusal_list(const attune_explanation *explanation, struct attune_refusal_list *out_list) {
-    if (explanation == NULL) {
-        return attune_args_refuse_null("out_explanation");
+/* The caller's array of refusals, emptied of what an earlier call counted; none if the caller's struct ends before. */
+static attune_status read_refusal_list(const attune_explanation *caller, struct attune_refusal_list *out_list) {
+    attune_explanation known = {0};
+    size_t size = 0;
+    const attune_status status = attune_args_read_size("out_explanation", caller, &size);
+    if (status != ATTUNE_OK) {
+        return status;
     }
-    if (explanation->struct_size < sizeof *explanation) {
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "out_explanation.struct_size = %zu: must be at least %zu",
-                           explanation->struct_size, sizeof *explanation);
-    }
-    if (explanation->refusal_capacity < 0 || (explanation->refusals == NULL && explanation->refusal_capacity > 0)) {
+    memcpy(&known, caller, size < sizeof known ? size : sizeof known);
+    if (known.refusal_capacity < 0 || (known.refusals == NULL && known.refusal_capacity > 0)) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT,
                            "refusal_capacity = %" PRId32 ": must be the length of refusals, 0 if that is NULL",
-                           explanation->refusal_capacity);
+                           known.refusal_capacity);
     }
-    out_list->refusals = explanation->refusals;
-    out_list->capacity = explanation->refusal_capacity;
-    out_list->count = 0;
+    *out_list = (struct attune_refusal_list){.refusals = known.refusals, .capacity = known.refusal_capacity};
     return ATTUNE_OK;
 }
 
@@ -91,8 +89,7 @@ static attune_status explain(const attune_device *device, const attune_problem *
     explanation.refusals = refusals.refusals;
     explanation.refusal_capacity = refusals.capacity;
     explanation.refusal_count = refusals.count;
-    return attune_args_export("attune_explanation", &explanation, sizeof explanation, sizeof explanation,
-                              out_explanation);
+    return attune_args_export("attune_explanation", &explanation, sizeof explanation, out_explanation);
 }
 
 attune_status attune_explain(attune_device *device, attune_op op, const void *args,

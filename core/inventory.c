@@ -124,7 +124,7 @@ attune_status attune_backend_get(int32_t index, attune_backend_info *out_info) {
         return status;
     }
     attune_backend_info info = describe_backend(entry);
-    status = attune_args_export("attune_backend_info", &info, sizeof info, sizeof info, out_info);
+    status = attune_args_export("attune_backend_info", &info, sizeof info, out_info);
     if (status == ATTUNE_OK) {
         attune_sentence_restore(&before);
     }
@@ -144,7 +144,7 @@ attune_status attune_backend_get_device(int32_t index, int32_t device_index, att
         status = attune_entry_describe_device(entry, device_index, &info);
     }
     if (status == ATTUNE_OK) {
-        status = attune_args_export("attune_device_info", &info, sizeof info, sizeof info, out_info);
+        status = attune_args_export("attune_device_info", &info, sizeof info, out_info);
     }
     if (status == ATTUNE_OK) {
         attune_sentence_restore(&before);

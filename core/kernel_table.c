@@ -324,5 +324,5 @@ attune_status attune_device_get_kernel(attune_device *device, int32_t index, att
     }
     attune_kernel_info info;
     describe_row(device, index, &info);
-    return attune_args_export("attune_kernel_info", &info, sizeof info, sizeof info, out_info);
+    return attune_args_export("attune_kernel_info", &info, sizeof info, out_info);
 }

@@ -46,5 +46,5 @@ attune_status attune_device_get_memory(const attune_device *device, attune_memor
         .workspace_peak_bytes = atomic_load(&account->workspace_peak_bytes),
         .peak_bytes = atomic_load(&account->peak_bytes),
     };
-    return attune_args_export("attune_memory_report", &report, sizeof report, sizeof report, out_report);
+    return attune_args_export("attune_memory_report", &report, sizeof report, out_report);
 }

@@ -89,5 +89,5 @@ attune_status attune_sparse_describe(const attune_block_grid *grid, attune_spars
     if (summary.pairs > 0) {
         summary.share = summary.pairs / ((double)own.rows * (double)own.keys);
     }
-    return attune_args_export("attune_sparse_summary", &summary, sizeof summary, sizeof summary, out_summary);
+    return attune_args_export("attune_sparse_summary", &summary, sizeof summary, out_summary);
 }

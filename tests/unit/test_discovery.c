@@ -142,7 +142,7 @@ static void struct_sizes_are_kept_to(void **state) {
     for (size_t index = 0; index < sizeof larger.behind; index++) {
         assert_int_equal(larger.behind[index], 0x55);
     }
-    const size_t bad[] = {0, 1, sizeof larger.info - 1, SIZE_MAX};
+    const size_t bad[] = {0, 1, sizeof larger.info.struct_size - 1, SIZE_MAX};
     for (size_t index = 0; index < sizeof bad / sizeof bad[0]; index++) {
         larger.info.struct_size = bad[index];
         strcpy(larger.info.name, "as it was");
