@@ -271,7 +271,7 @@ static void set_cap(double scale, double softcap, int terms, double reach, attun
     const double slope = scale / softcap;
     double unit = scale * (double)ATTUNE_LOG2_E;
     for (int i = 0; i < ATTUNE_SM90_CAP_LONG; i++) {
-        out_cap->term[i] = (float)(unit * term[i]);
+        out_cap->term[i] = attune_f32_saturated(unit * term[i]); /* infinity times a score of 0 would be NaN */
         unit *= slope * slope;
     }
     out_cap->square = (float)fmin(pow(reach / slope, 2.0), FLT_MAX);
@@ -383,7 +383,7 @@ static attune_status launch(const struct attune_cuda_plan *plan, CUstream stream
         .o_step = attune_sm90_steps_of(problem, ATTUNE_OPERAND_O),
     };
     (void)count_tiles(plan->row, problem, 1, &params.tiles);
-    set_score(bindings->scale, problem->softcap, &params);
+    set_score(bindings->scale, (double)attune_f32_softcap(problem), &params);
     if (is_general(plan->row)) {
         set_general(plan, bindings, &params);
     }
