@@ -152,16 +152,22 @@ static void add_pointer(struct arguments *arguments, attune_pointer pointer) {
     arguments->count++;
 }
 
-/* An operand of the step, or NULL if the problem has none. */
+/* A driver looks at what it is given. Where there are no elements nobody has looked at the caller's pointer yet: it may
+ * be anything. */
+static const attune_pointer nothing = {NULL, 0};
+
+/* An operand of the step, NULL if the problem has none. */
 static attune_pointer operand_of(const struct attune_opencl_plan *plan, const attune_bindings *bindings,
                                  attune_operand operand) {
-    const attune_pointer none = {NULL, 0};
-    return plan->problem.operand[operand].dtype == ATTUNE_DTYPE_NONE ? none : bindings->operand[operand];
+    return attune_layout_elements(&plan->problem.operand[operand]) == 0 ? nothing : bindings->operand[operand];
 }
 
 static attune_pointer part_of(const struct attune_opencl_plan *plan, const attune_pointer *parts, int32_t index) {
-    const attune_pointer none = {NULL, 0};
-    return index < plan->problem.parts ? parts[index] : none;
+    return index < plan->problem.parts ? parts[index] : nothing;
+}
+
+static attune_pointer workspace_of(const struct attune_opencl_plan *plan, const attune_bindings *bindings) {
+    return plan->workspace.size_bytes == 0 ? nothing : bindings->workspace;
 }
 
 static attune_opencl_run make_run(const struct attune_opencl_plan *plan, const struct attune_opencl_step *step,
@@ -170,7 +176,7 @@ static attune_opencl_run make_run(const struct attune_opencl_plan *plan, const s
         .seed = bindings->dropout_seed,
         .dropout_offset = bindings->dropout_offset,
         .scale = attune_f32_saturated(bindings->scale),
-        .workspace = (int64_t)bindings->workspace.byte_offset,
+        .workspace = (int64_t)workspace_of(plan, bindings).byte_offset,
     };
     for (int32_t index = 0; index < step->operand_count; index++) {
         run.offset[index] = (int64_t)operand_of(plan, bindings, step->operands[index]).byte_offset;
@@ -189,7 +195,7 @@ static attune_status set_arguments(struct attune_opencl_plan *plan, int32_t inde
     struct arguments arguments = {.plan = plan, .kernel = plan->kernel[index], .result = CL_SUCCESS};
     add_memory(&arguments, plan->constants_memory);
     add_value(&arguments, sizeof run, &run);
-    add_pointer(&arguments, bindings->workspace);
+    add_pointer(&arguments, workspace_of(plan, bindings));
     for (int32_t operand = 0; operand < step->operand_count; operand++) {
         add_pointer(&arguments, operand_of(plan, bindings, step->operands[operand]));
     }

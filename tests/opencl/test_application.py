@@ -117,6 +117,26 @@ def test_shared_virtual_memory(driver, device, inputs):
         device.free(block)
 
 
+def test_no_elements_at_a_pointer_that_is_nothing(driver, device, inputs):
+    """A driver that was handed it would take it for an object."""
+    anything = (ctypes.c_uint64 * 64)()
+    buffers = {name: driver.buffer(4 * math.prod(SHAPES[name])) for name in ("q", "o")}
+    driver.write(buffers["q"], inputs["q"])
+    tensors = {name: tensor(name, buffer) for name, buffer in buffers.items()}
+    for name in ("k", "v"):
+        tensors[name] = tensor(name, ctypes.c_void_p(ctypes.addressof(anything)))
+        tensors[name].shape[1] = 0
+    device.forward(None, **tensors)
+    device.synchronize()
+    assert (driver.read(buffers["o"], SHAPES["o"], numpy.float32) == 0).all()
+    with contextlib.closing(device.plan(**tensors)) as plan:
+        assert plan.workspace_bytes == 0
+        plan.run(workspace=ctypes.addressof(anything))
+    device.synchronize()
+    for buffer in buffers.values():
+        driver.free(buffer)
+
+
 def test_host_memory_is_refused(driver, device, inputs):
     o = driver.buffer(4 * math.prod(SHAPES["o"]))
     with pytest.raises(attune.Error, match="no cl_mem") as raised:
