@@ -213,23 +213,30 @@ static attune_status set_arguments(struct attune_opencl_plan *plan, int32_t inde
 
 /* ---- Launches ---- */
 
-static attune_status launch(struct attune_opencl_plan *plan, int32_t index, cl_command_queue queue,
-                            const attune_bindings *bindings) {
+static bool is_left_out(const struct attune_opencl_step *step) {
+    return step->groups[0] == 0 || step->groups[1] == 0 || step->groups[2] == 0;
+}
+
+/* All before the first launch: where the driver refuses one, nothing is written. */
+static attune_status set_all_arguments(struct attune_opencl_plan *plan, const attune_bindings *bindings) {
+    attune_status status = ATTUNE_OK;
+    for (int32_t index = 0; index < plan->step_count && status == ATTUNE_OK; index++) {
+        if (!is_left_out(&plan->step[index])) {
+            status = set_arguments(plan, index, bindings);
+        }
+    }
+    return status;
+}
+
+static attune_status launch(const struct attune_opencl_plan *plan, int32_t index, cl_command_queue queue) {
     const struct attune_opencl_step *step = &plan->step[index];
     size_t global[3];
     for (int axis = 0; axis < 3; axis++) {
         global[axis] = step->groups[axis] * step->local[axis];
     }
-    if (global[0] == 0 || global[1] == 0 || global[2] == 0) {
-        return ATTUNE_OK;
-    }
-    attune_status status = set_arguments(plan, index, bindings);
-    if (status == ATTUNE_OK) {
-        status = attune_opencl_check(plan->device->api->EnqueueNDRangeKernel(queue, plan->kernel[index], 3, NULL,
-                                                                             global, step->local, 0, NULL, NULL),
-                                     step->symbol);
-    }
-    return status;
+    return attune_opencl_check(plan->device->api->EnqueueNDRangeKernel(queue, plan->kernel[index], 3, NULL, global,
+                                                                       step->local, 0, NULL, NULL),
+                               step->symbol);
 }
 
 attune_status attune_opencl_execute(void *handle, void *plan_handle, void *stream, const attune_bindings *bindings) {
@@ -241,8 +248,11 @@ attune_status attune_opencl_execute(void *handle, void *plan_handle, void *strea
     }
     const cl_command_queue queue = attune_opencl_queue_of(device, stream);
     (void)pthread_mutex_lock(&plan->lock);
+    status = set_all_arguments(plan, bindings);
     for (int32_t index = 0; index < plan->step_count && status == ATTUNE_OK; index++) {
-        status = launch(plan, index, queue, bindings);
+        if (!is_left_out(&plan->step[index])) {
+            status = launch(plan, index, queue);
+        }
     }
     (void)pthread_mutex_unlock(&plan->lock);
     return status == ATTUNE_OK ? attune_opencl_check(device->api->Flush(queue), "clFlush") : status;

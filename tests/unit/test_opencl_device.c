@@ -159,6 +159,38 @@ static void a_cache_that_cannot_be_written(void **state) {
     assert_int_equal(stub->built_from_source, 2);
 }
 
+/* ---- Launches ---- */
+
+static void fail_each_argument(struct session *session) {
+    const attune_quantize_args args = session_args(session);
+    const int64_t calls = stub->calls;
+    assert_ok(attune_plan_run(session->plan, NULL, &args, session->data[3], 0, SESSION_BYTES));
+    const int64_t calls_of_a_run = stub->calls - calls;
+    int64_t refused = 0;
+    for (int64_t call = 1; call <= calls_of_a_run; call++) {
+        stub->launches = 0;
+        stub->fail_at = stub->calls + call;
+        stub->failed = NULL;
+        const attune_status status = attune_plan_run(session->plan, NULL, &args, session->data[3], 0, SESSION_BYTES);
+        if (status != ATTUNE_OK && strcmp(stub->failed, "clSetKernelArg") == 0) {
+            assert_int_equal(stub->launches, 0);
+            refused++;
+        }
+    }
+    assert_true(refused > 3 * 3); /* of three steps */
+}
+
+/* What is found before the launch writes nothing, in none of a plan's steps. */
+static void an_argument_that_is_refused(void **state) {
+    (void)state;
+    struct session session = session_open("opencl:0");
+    const attune_quantize_args args = session_args(&session);
+    assert_ok(attune_plan_create(session.device, ATTUNE_OP_QUANTIZE, &args, &session.plan));
+    stub->fail_with = CL_INVALID_MEM_OBJECT;
+    fail_each_argument(&session);
+    session_close(&session);
+}
+
 /* ---- Contexts, queues, memory ---- */
 
 static void a_wrapped_context(void **state) {
@@ -376,6 +408,7 @@ int main(void) {
         TEST(a_cached_program_is_one_devices),
         TEST(a_damaged_cache_is_built_again),
         TEST(a_cache_that_cannot_be_written),
+        TEST(an_argument_that_is_refused),
         TEST(a_wrapped_context),
         TEST(a_part_of_a_device),
         TEST(queues_that_are_refused),
