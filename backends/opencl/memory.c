@@ -5,7 +5,6 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdint.h>
-#include <string.h>
 
 #include "backends/opencl/device.h"
 
@@ -162,69 +161,4 @@ attune_status attune_opencl_memory_fill(void *handle, void *stream, attune_point
             "clEnqueueFillBuffer");
     }
     return status == ATTUNE_OK ? attune_opencl_check(api->Flush(queue), "clFlush") : status;
-}
-
-/* ---- Where memory lies ---- */
-
-struct object_facts {
-    cl_context context;
-    cl_mem parent; /* of a sub-buffer, which begins at offset of it */
-    size_t offset;
-    size_t bytes;
-};
-
-static attune_status look_up(const struct attune_opencl_api *api, cl_mem memory, struct object_facts *out_facts) {
-    const struct {
-        cl_mem_info fact;
-        size_t size;
-        void *value;
-    } facts[] = {
-        {CL_MEM_CONTEXT, sizeof out_facts->context, &out_facts->context},
-        {CL_MEM_ASSOCIATED_MEMOBJECT, sizeof(cl_mem), (void *)&out_facts->parent},
-        {CL_MEM_OFFSET, sizeof out_facts->offset, &out_facts->offset},
-        {CL_MEM_SIZE, sizeof out_facts->bytes, &out_facts->bytes},
-    };
-    for (size_t index = 0; index < sizeof facts / sizeof facts[0]; index++) {
-        const cl_int result =
-            api->GetMemObjectInfo(memory, facts[index].fact, facts[index].size, facts[index].value, NULL);
-        if (result == CL_INVALID_MEM_OBJECT) {
-            return attune_opencl_host->fail(ATTUNE_INVALID_ARGUMENT, "%p is no cl_mem", (void *)memory);
-        }
-        const attune_status status = attune_opencl_check(result, "clGetMemObjectInfo");
-        if (status != ATTUNE_OK) {
-            return status;
-        }
-    }
-    return ATTUNE_OK;
-}
-
-/* A loader that is asked about an address that is no object's goes where its first bytes point to. So they are compared
- * first, where drivers have promised what they are; all else is refused by the driver itself. */
-static bool may_be_object(const struct attune_opencl_device *device, const void *data) {
-    return !device->has_dispatch || memcmp(data, device->device, sizeof(void *)) == 0;
-}
-
-attune_status attune_opencl_memory_range(void *handle, const void *data, attune_memory_range *out_range) {
-    struct attune_opencl_device *device = handle;
-    attune_status status = attune_opencl_enter(device);
-    if (status != ATTUNE_OK || attune_opencl_svm_find(device, data, out_range)) {
-        return status;
-    }
-    if (!may_be_object(device, data)) {
-        return attune_opencl_host->fail(ATTUNE_INVALID_ARGUMENT,
-                                        "%p is no cl_mem, nor shared virtual memory of attune_memory_alloc", data);
-    }
-    const cl_mem memory = (cl_mem)(uintptr_t)data;
-    struct object_facts facts = {NULL, NULL, 0, 0};
-    status = look_up(device->api, memory, &facts);
-    if (status != ATTUNE_OK) {
-        return status;
-    }
-    if (facts.context != device->context) {
-        return attune_opencl_host->fail(ATTUNE_INVALID_ARGUMENT,
-                                        "%p is a cl_mem of another cl_context than the device's", data);
-    }
-    const cl_mem whole = facts.parent == NULL ? memory : facts.parent;
-    *out_range = (attune_memory_range){(uint64_t)(uintptr_t)whole, facts.offset, facts.bytes};
-    return ATTUNE_OK;
 }

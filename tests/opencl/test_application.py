@@ -16,12 +16,24 @@ BATCH, ROWS, KEYS, HEADS, HEAD_DIM = 2, 37, 70, 3, 16
 SHAPES = {"q": (BATCH, ROWS, HEADS, HEAD_DIM), "k": (BATCH, KEYS, HEADS, HEAD_DIM), "v": (BATCH, KEYS, HEADS, HEAD_DIM),
           "o": (BATCH, ROWS, HEADS, HEAD_DIM)}
 NORM_LIMIT = 1.5e-6  # docs/semantics.md, "Accuracy"
+READ_WRITE, USE_HOST_PTR = 1, 8
 CREATE_TYPE_REGION = 0x1220
+IMAGE_2D, RGBA, FLOAT = 0x10F1, 0x10B5, 0x10DE
 SVM = "SVM"
 
 
 class Region(ctypes.Structure):
     _fields_ = [("origin", ctypes.c_size_t), ("size", ctypes.c_size_t)]
+
+
+class ImageFormat(ctypes.Structure):
+    _fields_ = [("order", ctypes.c_uint32), ("type", ctypes.c_uint32)]
+
+
+class ImageDescription(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_uint32), *((name, ctypes.c_size_t) for name in
+                                             ("width", "height", "depth", "array", "row_pitch", "slice_pitch")),
+                ("levels", ctypes.c_uint32), ("samples", ctypes.c_uint32), ("buffer", ctypes.c_void_p)]
 
 
 def part_of(driver, buffer, offset_bytes, size_bytes):
@@ -97,6 +109,65 @@ def test_one_object_with_offsets_and_parts(driver, device, inputs):
         device.forward(None, q=tensor("q", whole, 64), k=tensor("k", whole, step), v=tensor("v", parts["v"]),
                        o=tensor("o", whole, 2 * step + 64))
     for buffer in (*parts.values(), whole):
+        driver.free(buffer)
+
+
+def over_host(driver, array):
+    """A memory object that is the array's own memory."""
+    return driver._create("clCreateBuffer", driver.context, ctypes.c_uint64(READ_WRITE | USE_HOST_PTR),
+                          ctypes.c_size_t(array.nbytes), ctypes.c_void_p(array.ctypes.data))
+
+
+def skewed(shape, skew_bytes):
+    """An array so many bytes past a multiple of 256."""
+    size = 4 * math.prod(shape)
+    raw = numpy.zeros(size + 512, numpy.uint8)
+    begin = -raw.ctypes.data % 256 + skew_bytes
+    return raw[begin:begin + size].view(numpy.float32).reshape(shape)
+
+
+@pytest.mark.parametrize("skew_bytes", [0, 4, 8])
+def test_objects_over_host_memory_of_any_alignment(driver, device, inputs, skew_bytes):
+    """Of a row that loads vectors where the pointers allow it, as the rows for GPUs do."""
+    arrays = {name: skewed(shape, skew_bytes) for name, shape in SHAPES.items()}
+    for name, array in inputs.items():
+        arrays[name][...] = array
+    buffers = {name: over_host(driver, array) for name, array in arrays.items()}
+    device.forward(None, kernel="generic_forward", **{name: tensor(name, buffer) for name, buffer in buffers.items()})
+    device.synchronize()
+    assert_right(driver.read(buffers["o"], SHAPES["o"], numpy.float32), inputs)
+    for buffer in buffers.values():
+        driver.free(buffer)
+
+
+def test_two_objects_over_the_same_host_memory(driver, device, inputs):
+    whole = skewed((2, *SHAPES["q"]), 0)
+    buffers = {"o": over_host(driver, whole), "q": over_host(driver, whole[1])}
+    buffers |= {name: driver.buffer(inputs[name].nbytes) for name in ("k", "v")}
+    tensors = {name: tensor(name, buffer) for name, buffer in buffers.items()}
+    device.forward(None, **tensors)
+    device.synchronize()
+    tensors["o"].byte_offset = 4 * math.prod(SHAPES["o"]) - 16
+    with pytest.raises(attune.Error, match="share"):
+        device.forward(None, **tensors)
+    for buffer in buffers.values():
+        driver.free(buffer)
+
+
+def test_an_image_is_refused(driver, device, inputs):
+    driver.calls.clCreateImage.restype = ctypes.c_void_p
+    form = ImageFormat(RGBA, FLOAT)
+    description = ImageDescription(type=IMAGE_2D, width=256, height=256)
+    try:
+        image = driver._create("clCreateImage", driver.context, ctypes.c_uint64(READ_WRITE), ctypes.byref(form),
+                               ctypes.byref(description), None)
+    except RuntimeError as error:
+        pytest.skip(f"the device has no images: {error}")
+    buffers = {name: driver.buffer(4 * math.prod(SHAPES[name])) for name in ("k", "v", "o")}
+    with pytest.raises(attune.Error, match=r"q\.data: .* no buffer") as raised:
+        device.forward(None, q=tensor("q", image), **{name: tensor(name, buffer) for name, buffer in buffers.items()})
+    assert raised.value.status == "INVALID_ARGUMENT"
+    for buffer in (image, *buffers.values()):
         driver.free(buffer)
 
 

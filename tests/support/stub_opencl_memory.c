@@ -15,7 +15,8 @@ struct _cl_mem {
     cl_mem parent; /* retained */
     size_t offset;
     size_t bytes;
-    char *host;
+    cl_mem_flags flags;
+    char *host; /* the caller's with CL_MEM_USE_HOST_PTR */
 };
 
 struct svm {
@@ -33,16 +34,25 @@ static char *host_alloc(size_t bytes) {
     return aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
 }
 
-cl_mem stub_memory_create(cl_context context, size_t bytes) {
+static cl_mem make_buffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host) {
     cl_mem made = stub_object_make(STUB_MEMORY, sizeof *made, context);
+    made->flags = flags;
     made->bytes = bytes;
-    made->host = host_alloc(bytes);
+    made->host = (flags & CL_MEM_USE_HOST_PTR) != 0 ? host : host_alloc(bytes);
+    if ((flags & CL_MEM_COPY_HOST_PTR) != 0) {
+        memcpy(made->host, host, bytes);
+    }
     return made;
+}
+
+cl_mem stub_memory_create(cl_context context, size_t bytes) {
+    return make_buffer(context, CL_MEM_READ_WRITE, bytes, NULL);
 }
 
 cl_mem stub_memory_part(cl_mem memory, size_t offset, size_t bytes) {
     cl_mem made = stub_object_make(STUB_MEMORY, sizeof *made, memory->object.context);
     stub_object_retain(memory);
+    made->flags = memory->flags;
     made->parent = memory;
     made->offset = offset;
     made->bytes = bytes;
@@ -53,7 +63,7 @@ cl_mem stub_memory_part(cl_mem memory, size_t offset, size_t bytes) {
 void stub_memory_free(cl_mem memory) {
     if (memory->parent != NULL) {
         stub_object_release(memory->parent);
-    } else {
+    } else if ((memory->flags & CL_MEM_USE_HOST_PTR) == 0) {
         free(memory->host);
     }
 }
@@ -69,11 +79,7 @@ STUB_EXPORT cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl_mem_flags f
         *result = CL_INVALID_BUFFER_SIZE;
         return NULL;
     }
-    cl_mem made = stub_memory_create(context, bytes);
-    if ((flags & CL_MEM_COPY_HOST_PTR) != 0) {
-        memcpy(made->host, host, bytes);
-    }
-    return made;
+    return make_buffer(context, flags, bytes, host);
 }
 
 STUB_EXPORT cl_int CL_API_CALL clReleaseMemObject(cl_mem memory) {
@@ -87,7 +93,15 @@ STUB_EXPORT cl_int CL_API_CALL clGetMemObjectInfo(cl_mem memory, cl_mem_info fac
                                                   size_t *size) {
     STUB_BEGIN("clGetMemObjectInfo");
     STUB_REQUIRE(stub_object_is(memory, STUB_MEMORY), CL_INVALID_MEM_OBJECT);
+    const cl_mem_object_type type = CL_MEM_OBJECT_BUFFER;
+    const void *host = (memory->flags & CL_MEM_USE_HOST_PTR) != 0 ? memory->host : NULL;
     switch (fact) {
+    case CL_MEM_TYPE:
+        return stub_answer(&type, sizeof type, capacity, value, size);
+    case CL_MEM_FLAGS:
+        return stub_answer(&memory->flags, sizeof memory->flags, capacity, value, size);
+    case CL_MEM_HOST_PTR:
+        return stub_answer((const void *)&host, sizeof host, capacity, value, size);
     case CL_MEM_CONTEXT:
         return stub_answer(&memory->object.context, sizeof memory->object.context, capacity, value, size);
     case CL_MEM_ASSOCIATED_MEMOBJECT:

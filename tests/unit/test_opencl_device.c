@@ -277,6 +277,11 @@ static void sub_buffers_are_places_in_one_object(void **state) {
                  "another cl_context");
     assert_fails(attune_memory_get_range(session.device, &range, &range), ATTUNE_INVALID_ARGUMENT, "no cl_mem");
 
+    const cl_mem misplaced = stub->memory_part(whole, 64, SESSION_BYTES);
+    assert_fails(attune_memory_get_range(session.device, misplaced, &range), ATTUNE_INVALID_ARGUMENT,
+                 "a sub-buffer from byte 64 on: must be a multiple of 128 bytes, the CL_DEVICE_MEM_BASE_ADDR_ALIGN");
+    stub->release(misplaced);
+
     session.data[0] = part;
     session.data[1] = whole;
     session.data[2] = whole;
