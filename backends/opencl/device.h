@@ -35,8 +35,12 @@ attune_status attune_opencl_enter(const struct attune_opencl_device *device);
 /* A queue; the device's own for NULL. */
 cl_command_queue attune_opencl_queue_of(const struct attune_opencl_device *device, const void *stream);
 
-/* Whether data is shared virtual memory of the device, and where the block that it lies in ends. */
+/* Whether data is shared virtual memory that attune_opencl_memory_alloc gave, and where the block that it lies in ends.
+ */
 bool attune_opencl_svm_find(struct attune_opencl_device *device, const void *data, attune_memory_range *out_range);
+
+/* Whether data, which has a range, is an address of shared virtual memory; if not, it is a memory object. */
+bool attune_opencl_is_address(struct attune_opencl_device *device, const void *data);
 
 attune_status attune_opencl_enumerate(int32_t index, attune_device_info *out_info);
 attune_status attune_opencl_device_open(int32_t index, void **out_device);

@@ -66,9 +66,23 @@ bool attune_opencl_row_runnable(void *handle, int32_t row, char reason[ATTUNE_RE
     return is_runnable;
 }
 
-bool attune_opencl_row_accepts(void *device, int32_t row, const attune_problem *problem,
+static bool is_any_shared(const attune_problem *problem) {
+    bool is_shared = false;
+    for (int operand = 0; operand < ATTUNE_OPERAND_COUNT; operand++) {
+        const attune_layout *layout = &problem->operand[operand];
+        is_shared = is_shared || (layout->dtype != ATTUNE_DTYPE_NONE && layout->memory == ATTUNE_MEMORY_SVM);
+    }
+    return is_shared;
+}
+
+bool attune_opencl_row_accepts(void *handle, int32_t row, const attune_problem *problem,
                                char reason[ATTUNE_REASON_MAX]) {
+    const struct attune_opencl_device *device = handle;
     const struct attune_opencl_kernel *kernel = rows[row].kernel;
+    if (!device->has_svm && is_any_shared(problem)) {
+        snprintf(reason, ATTUNE_REASON_MAX, "%s has no shared virtual memory", device->name);
+        return false;
+    }
     return kernel->family->accepts == NULL || kernel->family->accepts(device, &rows[row], problem, reason);
 }
 

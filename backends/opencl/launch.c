@@ -141,8 +141,7 @@ static void add_memory(struct arguments *arguments, cl_mem memory) {
 
 static void add_pointer(struct arguments *arguments, attune_pointer pointer) {
     struct attune_opencl_device *device = arguments->plan->device;
-    attune_memory_range range;
-    if (pointer.data == NULL || !attune_opencl_svm_find(device, pointer.data, &range)) {
+    if (pointer.data == NULL || !attune_opencl_is_address(device, pointer.data)) {
         add_memory(arguments, pointer.data);
         return;
     }

@@ -1,5 +1,5 @@
 /*
- * Memory objects, and shared virtual memory. What a pointer of the latter kind is, OpenCL does not tell: the blocks
+ * Memory objects, and shared virtual memory. How large memory of the latter kind is, OpenCL does not tell: the blocks
  * that were allocated here are remembered.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -132,11 +132,9 @@ attune_status attune_opencl_memory_copy(void *handle, void *stream, attune_copy_
         return status;
     }
     const cl_command_queue queue = attune_opencl_queue_of(device, stream);
-    attune_memory_range range;
     const bool to_address =
-        direction == ATTUNE_COPY_DEVICE_TO_HOST || attune_opencl_svm_find(device, destination.data, &range);
-    const bool from_address =
-        direction == ATTUNE_COPY_HOST_TO_DEVICE || attune_opencl_svm_find(device, source.data, &range);
+        direction == ATTUNE_COPY_DEVICE_TO_HOST || attune_opencl_is_address(device, destination.data);
+    const bool from_address = direction == ATTUNE_COPY_HOST_TO_DEVICE || attune_opencl_is_address(device, source.data);
     status = attune_opencl_check(enqueue_copy(device, queue, destination, to_address, source, from_address, bytes),
                                  "a copy's command");
     return status == ATTUNE_OK ? attune_opencl_check(device->api->Flush(queue), "clFlush") : status;
@@ -146,13 +144,12 @@ attune_status attune_opencl_memory_fill(void *handle, void *stream, attune_point
                                         uint8_t value) {
     struct attune_opencl_device *device = handle;
     const struct attune_opencl_api *api = device->api;
-    attune_memory_range range;
     attune_status status = attune_opencl_enter(device);
     if (status != ATTUNE_OK) {
         return status;
     }
     const cl_command_queue queue = attune_opencl_queue_of(device, stream);
-    if (attune_opencl_svm_find(device, data.data, &range)) {
+    if (attune_opencl_is_address(device, data.data)) {
         status = attune_opencl_check(api->EnqueueSVMMemFill(queue, address(data), &value, 1, bytes, 0, NULL, NULL),
                                      "clEnqueueSVMMemFill");
     } else {

@@ -105,23 +105,80 @@ static attune_status range_of_object(const struct attune_opencl_device *device, 
     return status;
 }
 
+/* ---- Addresses ---- */
+
+/* Whether an address is that of shared virtual memory which the caller has allocated: what OpenCL tells of a memory
+ * object that is made over it. How much there is, it does not tell. */
+static attune_status find_shared(const struct attune_opencl_device *device, const void *data, bool *out_is_shared) {
+    const struct attune_opencl_api *api = device->api;
+    cl_int result = CL_SUCCESS;
+    cl_bool is_shared = CL_FALSE;
+    cl_mem over = api->CreateBuffer(device->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, 1,
+                                    (void *)(uintptr_t)data, &result);
+    attune_status status = attune_opencl_check(result, "clCreateBuffer over the address");
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    status =
+        attune_opencl_check(api->GetMemObjectInfo(over, CL_MEM_USES_SVM_POINTER, sizeof is_shared, &is_shared, NULL),
+                            "CL_MEM_USES_SVM_POINTER");
+    (void)api->ReleaseMemObject(over);
+    *out_is_shared = is_shared != CL_FALSE;
+    return status;
+}
+
+static attune_status range_of_address(const struct attune_opencl_device *device, const void *data,
+                                      attune_memory_range *out_range) {
+    bool is_shared = false;
+    if (!device->has_svm) {
+        return attune_opencl_host->fail(ATTUNE_INVALID_ARGUMENT, "%p is no cl_mem, and %s has no shared virtual memory",
+                                        data, device->name);
+    }
+    const attune_status status = find_shared(device, data, &is_shared);
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    *out_range = (attune_memory_range){0, (uint64_t)(uintptr_t)data, UINT64_MAX};
+    return is_shared ? ATTUNE_OK
+                     : attune_opencl_host->fail(ATTUNE_INVALID_ARGUMENT,
+                                                "%p is no cl_mem, nor what clSVMAlloc gave for the device's cl_context "
+                                                "(byte_offset leads into it)",
+                                                data);
+}
+
 /* ---- Any pointer ---- */
 
 /* A loader that is asked about an address that is no object's goes where its first bytes point to. So they are compared
  * first, where drivers have promised what they are; all else is refused by the driver itself. */
-static bool may_be_object(const struct attune_opencl_device *device, const void *data) {
-    return !device->has_dispatch || memcmp(data, device->device, sizeof(void *)) == 0;
+static attune_status find_object(const struct attune_opencl_device *device, const void *data, bool *out_is_object) {
+    if (device->has_dispatch) {
+        *out_is_object = memcmp(data, device->device, sizeof(void *)) == 0;
+        return ATTUNE_OK;
+    }
+    const cl_mem memory = (cl_mem)(uintptr_t)data;
+    cl_mem_object_type type = 0;
+    const cl_int result = device->api->GetMemObjectInfo(memory, CL_MEM_TYPE, sizeof type, &type, NULL);
+    *out_is_object = result != CL_INVALID_MEM_OBJECT;
+    return *out_is_object ? attune_opencl_check(result, "clGetMemObjectInfo") : ATTUNE_OK;
+}
+
+bool attune_opencl_is_address(struct attune_opencl_device *device, const void *data) {
+    attune_memory_range range;
+    bool is_object = true;
+    return device->has_svm && (attune_opencl_svm_find(device, data, &range) ||
+                               (find_object(device, data, &is_object) == ATTUNE_OK && !is_object));
 }
 
 attune_status attune_opencl_memory_range(void *handle, const void *data, attune_memory_range *out_range) {
     struct attune_opencl_device *device = handle;
+    bool is_object = true;
     attune_status status = attune_opencl_enter(device);
     if (status != ATTUNE_OK || attune_opencl_svm_find(device, data, out_range)) {
         return status;
     }
-    if (!may_be_object(device, data)) {
-        return attune_opencl_host->fail(ATTUNE_INVALID_ARGUMENT,
-                                        "%p is no cl_mem, nor shared virtual memory of attune_memory_alloc", data);
+    status = find_object(device, data, &is_object);
+    if (status != ATTUNE_OK) {
+        return status;
     }
-    return range_of_object(device, data, out_range);
+    return is_object ? range_of_object(device, data, out_range) : range_of_address(device, data, out_range);
 }

@@ -188,6 +188,106 @@ def test_shared_virtual_memory(driver, device, inputs):
         device.free(block)
 
 
+class Shared:
+    """The application's own shared virtual memory, which the device may lack."""
+
+    def __init__(self, driver, size_bytes, context=None):
+        driver.calls.clSVMAlloc.restype = ctypes.c_void_p
+        driver.calls.clSVMFree.restype = None
+        self.driver = driver
+        self.context = context or driver.context
+        data = driver.calls.clSVMAlloc(self.context, ctypes.c_uint64(READ_WRITE), ctypes.c_size_t(size_bytes), 0)
+        if data is None:
+            pytest.skip(f"{driver.name} has no shared virtual memory")
+        self.data = ctypes.c_void_p(data)
+
+    def free(self):
+        self.driver.calls.clSVMFree(self.context, self.data)
+
+    def copy(self, destination, source, size_bytes):
+        self.driver._call("clEnqueueSVMMemcpy", self.driver.queue, 1, ctypes.c_void_p(destination),
+                          ctypes.c_void_p(source), ctypes.c_size_t(size_bytes), 0, None, None)
+
+    def write(self, offset_bytes, array):
+        self.copy(self.data.value + offset_bytes, array.ctypes.data, array.nbytes)
+
+    def read(self, offset_bytes, shape):
+        array = numpy.empty(shape, numpy.float32)
+        self.copy(array.ctypes.data, self.data.value + offset_bytes, array.nbytes)
+        return array
+
+
+STEP = 1 << 16  # of the tensors of one block
+
+
+@pytest.fixture
+def shared(driver, inputs):
+    """One block with q, k, v, o, scratch; and its tensors."""
+    block = Shared(driver, 8 * STEP)
+    for index, name in enumerate(("q", "k", "v")):
+        block.write(index * STEP, inputs[name])
+    yield block, {name: tensor(name, block.data, index * STEP, SVM) for index, name in enumerate(("q", "k", "v", "o"))}
+    block.free()
+
+
+def test_the_callers_shared_virtual_memory(driver, device, inputs, shared):
+    block, tensors = shared
+    device.forward(None, **tensors)
+    device.synchronize()
+    assert (block.read(3 * STEP, SHAPES["o"]) == run_on(driver, device, inputs)).all()
+    assert device.range_of(block.data).size_bytes == 2**64 - 1  # OpenCL does not tell
+
+
+def test_a_plan_on_the_callers_shared_virtual_memory(driver, device, inputs, shared):
+    """Workspace, lengths that are read back, a copy and a fill, too."""
+    block, tensors = shared
+    lengths = numpy.full(BATCH, KEYS, numpy.int32)
+    device.copy("HOST_TO_DEVICE", block.data, ctypes.c_void_p(inputs["q"].ctypes.data), inputs["q"].nbytes)
+    device.synchronize()
+    block.write(4 * STEP, lengths)
+    tensors["seqused_k"] = attune.tensor(lengths)
+    tensors["seqused_k"].data = block.data.value
+    tensors["seqused_k"].byte_offset = 4 * STEP
+    with contextlib.closing(device.plan(**tensors, splits=2, check=True)) as plan:
+        scratch = 5 * STEP - block.data.value % 256  # a multiple of 256 in all
+        assert 0 < plan.workspace_bytes <= 2 * STEP
+        plan.run(workspace=block.data.value, workspace_offset=scratch)
+        device.synchronize()
+        assert_right(block.read(3 * STEP, SHAPES["o"]), inputs)
+        with pytest.raises(attune.Error, match="workspace shares bytes"):
+            plan.run(workspace=block.data.value, workspace_offset=scratch - 2 * STEP)
+        block.write(4 * STEP, lengths + 1)
+        with pytest.raises(attune.Error, match="seqused_k"):
+            plan.run(workspace=block.data.value, workspace_offset=scratch)
+    device.fill(block.data, 16, 0xFF)
+    device.synchronize()
+    assert numpy.isnan(block.read(0, 4)).all()
+
+
+def test_an_object_over_shared_virtual_memory(driver, device, inputs, shared):
+    """It shares what it lies over."""
+    block, tensors = shared
+    over = driver._create("clCreateBuffer", driver.context, ctypes.c_uint64(READ_WRITE | USE_HOST_PTR),
+                          ctypes.c_size_t(8 * STEP), block.data)
+    tensors["o"] = tensor("o", over, 2 * STEP + 16)
+    with pytest.raises(attune.Error, match="o at bytes .* share"):
+        device.forward(None, **tensors)
+    driver.free(over)
+
+
+def test_shared_virtual_memory_of_another_context(driver, device, shared):
+    _, tensors = shared
+    context = driver._create("clCreateContext", None, 1, ctypes.byref(driver.device), None, None)
+    other = Shared(driver, STEP, context)
+    tensors["q"].data = other.data.value
+    tensors["q"].byte_offset = 0
+    with pytest.raises(attune.Error, match="for the device's cl_context") as raised:
+        device.forward(None, **tensors)
+    assert raised.value.status == "INVALID_ARGUMENT"
+    other.free()
+    driver._call("clReleaseContext", context)
+
+
 def test_no_elements_at_a_pointer_that_is_nothing(driver, device, inputs):
     """A driver that was handed it would take it for an object."""
     anything = (ctypes.c_uint64 * 64)()

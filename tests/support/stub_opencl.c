@@ -144,6 +144,8 @@ struct stub_opencl stub_opencl = {
     .queue_create = queue_create,
     .memory_create = stub_memory_create,
     .memory_part = stub_memory_part,
+    .shared_create = stub_shared_create,
+    .shared_release = stub_shared_release,
     .release = stub_object_release,
 };
 

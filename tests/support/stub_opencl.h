@@ -61,6 +61,8 @@ struct stub_opencl {
     cl_command_queue (*queue_create)(cl_context context, cl_device_id device, cl_command_queue_properties properties);
     cl_mem (*memory_create)(cl_context context, size_t bytes);
     cl_mem (*memory_part)(cl_mem memory, size_t offset, size_t bytes); /* a sub-buffer */
+    void *(*shared_create)(cl_context context, size_t bytes);          /* as clSVMAlloc */
+    void (*shared_release)(void *memory);
     void (*release)(void *object);
 };
 

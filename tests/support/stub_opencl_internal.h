@@ -96,6 +96,10 @@ bool stub_queue_fits(cl_command_queue queue, cl_context context);
 cl_mem stub_memory_create(cl_context context, size_t bytes);
 cl_mem stub_memory_part(cl_mem memory, size_t offset, size_t bytes);
 void stub_memory_free(cl_mem memory);
+void *stub_shared_create(cl_context context, size_t bytes);
+void stub_shared_release(void *memory);
+/* Whether bytes at an address lie in one block of shared memory. */
+bool stub_is_shared(const void *at, size_t bytes);
 void stub_program_free(cl_program program);
 void stub_kernel_free(cl_kernel kernel);
 

@@ -30,6 +30,17 @@ static struct svm *svms;
 
 /* ---- Objects ---- */
 
+bool stub_is_shared(const void *at, size_t bytes) {
+    pthread_mutex_lock(&stub_lock);
+    const struct svm *block = svms;
+    while (block != NULL &&
+           !((const char *)at >= block->host && (const char *)at + bytes <= block->host + block->bytes)) {
+        block = block->next;
+    }
+    pthread_mutex_unlock(&stub_lock);
+    return block != NULL;
+}
+
 static char *host_alloc(size_t bytes) {
     return aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
 }
@@ -95,6 +106,7 @@ STUB_EXPORT cl_int CL_API_CALL clGetMemObjectInfo(cl_mem memory, cl_mem_info fac
     STUB_REQUIRE(stub_object_is(memory, STUB_MEMORY), CL_INVALID_MEM_OBJECT);
     const cl_mem_object_type type = CL_MEM_OBJECT_BUFFER;
     const void *host = (memory->flags & CL_MEM_USE_HOST_PTR) != 0 ? memory->host : NULL;
+    const cl_bool uses_svm = host != NULL && stub_is_shared(host, 1);
     switch (fact) {
     case CL_MEM_TYPE:
         return stub_answer(&type, sizeof type, capacity, value, size);
@@ -110,6 +122,8 @@ STUB_EXPORT cl_int CL_API_CALL clGetMemObjectInfo(cl_mem memory, cl_mem_info fac
         return stub_answer(&memory->offset, sizeof memory->offset, capacity, value, size);
     case CL_MEM_SIZE:
         return stub_answer(&memory->bytes, sizeof memory->bytes, capacity, value, size);
+    case CL_MEM_USES_SVM_POINTER:
+        return stub_answer(&uses_svm, sizeof uses_svm, capacity, value, size);
     default:
         return CL_INVALID_VALUE;
     }
@@ -171,11 +185,7 @@ STUB_EXPORT cl_int CL_API_CALL clEnqueueFillBuffer(cl_command_queue queue, cl_me
 
 /* ---- Shared memory ---- */
 
-STUB_EXPORT void *CL_API_CALL clSVMAlloc(cl_context context, cl_svm_mem_flags flags, size_t bytes, cl_uint alignment) {
-    (void)flags, (void)alignment;
-    if (stub_count_call("clSVMAlloc") != CL_SUCCESS || !stub_object_is(context, STUB_CONTEXT)) {
-        return NULL;
-    }
+void *stub_shared_create(cl_context context, size_t bytes) {
     struct svm *made = stub_object_make(STUB_SVM, sizeof *made, context);
     made->host = host_alloc(bytes);
     made->bytes = bytes;
@@ -186,21 +196,13 @@ STUB_EXPORT void *CL_API_CALL clSVMAlloc(cl_context context, cl_svm_mem_flags fl
     return made->host;
 }
 
-/* Whether bytes at an address lie in one block. */
-static bool is_shared(const void *at, size_t bytes) {
-    pthread_mutex_lock(&stub_lock);
-    const struct svm *block = svms;
-    while (block != NULL &&
-           !((const char *)at >= block->host && (const char *)at + bytes <= block->host + block->bytes)) {
-        block = block->next;
-    }
-    pthread_mutex_unlock(&stub_lock);
-    return block != NULL;
+STUB_EXPORT void *CL_API_CALL clSVMAlloc(cl_context context, cl_svm_mem_flags flags, size_t bytes, cl_uint alignment) {
+    (void)flags, (void)alignment;
+    const bool is_given = stub_count_call("clSVMAlloc") == CL_SUCCESS && stub_object_is(context, STUB_CONTEXT);
+    return is_given ? stub_shared_create(context, bytes) : NULL;
 }
 
-STUB_EXPORT void CL_API_CALL clSVMFree(cl_context context, void *memory) {
-    (void)context;
-    (void)stub_count_call("clSVMFree");
+void stub_shared_release(void *memory) {
     pthread_mutex_lock(&stub_lock);
     struct svm **link = &svms;
     while (*link != NULL && (*link)->host != memory) {
@@ -217,13 +219,19 @@ STUB_EXPORT void CL_API_CALL clSVMFree(cl_context context, void *memory) {
     }
 }
 
+STUB_EXPORT void CL_API_CALL clSVMFree(cl_context context, void *memory) {
+    (void)context;
+    (void)stub_count_call("clSVMFree");
+    stub_shared_release(memory);
+}
+
 STUB_EXPORT cl_int CL_API_CALL clEnqueueSVMMemcpy(cl_command_queue queue, cl_bool blocking, void *destination,
                                                   const void *source, size_t bytes, cl_uint waits,
                                                   const cl_event *wait_list, cl_event *event) {
     (void)waits, (void)wait_list, (void)event;
     STUB_BEGIN("clEnqueueSVMMemcpy");
     STUB_REQUIRE(stub_object_is(queue, STUB_QUEUE), CL_INVALID_COMMAND_QUEUE);
-    STUB_REQUIRE(!blocking && (is_shared(destination, bytes) || is_shared(source, bytes)), CL_INVALID_VALUE);
+    STUB_REQUIRE(!blocking && (stub_is_shared(destination, bytes) || stub_is_shared(source, bytes)), CL_INVALID_VALUE);
     memmove(destination, source, bytes);
     return CL_SUCCESS;
 }
@@ -234,7 +242,7 @@ STUB_EXPORT cl_int CL_API_CALL clEnqueueSVMMemFill(cl_command_queue queue, void 
     (void)waits, (void)wait_list, (void)event;
     STUB_BEGIN("clEnqueueSVMMemFill");
     STUB_REQUIRE(stub_object_is(queue, STUB_QUEUE), CL_INVALID_COMMAND_QUEUE);
-    STUB_REQUIRE(is_shared(memory, bytes) && pattern_bytes == 1, CL_INVALID_VALUE);
+    STUB_REQUIRE(stub_is_shared(memory, bytes) && pattern_bytes == 1, CL_INVALID_VALUE);
     memset(memory, *(const unsigned char *)pattern, bytes);
     return CL_SUCCESS;
 }

@@ -173,7 +173,7 @@ STUB_EXPORT cl_int CL_API_CALL clSetKernelArg(cl_kernel kernel, cl_uint index, s
 
 STUB_EXPORT cl_int CL_API_CALL clSetKernelArgSVMPointer(cl_kernel kernel, cl_uint index, const void *value) {
     STUB_BEGIN("clSetKernelArgSVMPointer");
-    STUB_REQUIRE(value != NULL, CL_INVALID_ARG_VALUE);
+    STUB_REQUIRE(stub_is_shared(value, 1), CL_INVALID_ARG_VALUE);
     return set_argument(kernel, index);
 }
 

@@ -156,6 +156,7 @@ void session_close(struct session *session) {
     if (session->native_queue != NULL) {
         stub->release(session->native_queue);
     }
+    stub->shared_release(session->native_shared);
     if (session->native_context != NULL) {
         stub->release(session->native_context);
     }

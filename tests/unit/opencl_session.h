@@ -56,6 +56,7 @@ struct session {
     void *data[SESSION_DATA];
     void *shared;
     cl_context native_context;
+    void *native_shared;           /* memory of the context */
     cl_command_queue native_queue; /* of the device's context */
 };
 

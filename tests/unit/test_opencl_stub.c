@@ -92,6 +92,9 @@ static attune_status use_memory(struct session *session) {
     assert_true(range.size_bytes == SESSION_BYTES && range.offset == 0);
     TRY(attune_memory_get_range(device, (char *)session->shared + 32, &range));
     assert_true(range.size_bytes == SESSION_BYTES - 32);
+    session->native_shared = stub->shared_create(session->native_context, SESSION_BYTES);
+    TRY(attune_memory_get_range(device, session->native_shared, &range));
+    assert_true(range.offset == (uintptr_t)session->native_shared);
     return ATTUNE_OK;
 }
 
@@ -173,6 +176,7 @@ static struct quiet_function quiet_functions[] = {
     {"clGetPlatformIDs", true, false},
     {"clGetDeviceIDs", true, false},
     {"clGetDeviceInfo", true, false},
+    {"clGetMemObjectInfo", true, false},
     {"clBuildProgram", true, false},
     {"clFinish", true, false},
     {"clEnqueueMarkerWithWaitList", true, false},
