@@ -10,6 +10,14 @@
 
 #include "backends/opencl/api.h"
 
+/* Memory at an address, of attune_opencl_memory_alloc. */
+struct attune_opencl_block {
+    struct attune_opencl_block *next;
+    uintptr_t begin;
+    uint64_t bytes;
+    cl_mem mapped; /* what pinned host memory is the mapping of; NULL: shared virtual memory */
+};
+
 struct attune_opencl_device {
     const struct attune_opencl_api *api;
     cl_device_id device;
@@ -26,7 +34,7 @@ struct attune_opencl_device {
     pthread_mutex_t programs_lock;
     struct attune_opencl_program *programs;
     pthread_mutex_t blocks_lock;
-    struct attune_opencl_svm_block *svm_blocks;
+    struct attune_opencl_block *blocks;
 };
 
 /* OK, or DEVICE_LOST in a fork of the process that opened the device. */
@@ -35,9 +43,9 @@ attune_status attune_opencl_enter(const struct attune_opencl_device *device);
 /* A queue; the device's own for NULL. */
 cl_command_queue attune_opencl_queue_of(const struct attune_opencl_device *device, const void *stream);
 
-/* Whether data is shared virtual memory that attune_opencl_memory_alloc gave, and where the block that it lies in ends.
- */
-bool attune_opencl_svm_find(struct attune_opencl_device *device, const void *data, attune_memory_range *out_range);
+/* Finds the block that an address lies in. */
+bool attune_opencl_block_find(struct attune_opencl_device *device, const void *data,
+                              struct attune_opencl_block *out_block);
 
 /* Whether data, which has a range, is an address of shared virtual memory; if not, it is a memory object. */
 bool attune_opencl_is_address(struct attune_opencl_device *device, const void *data);

@@ -1,29 +1,49 @@
 /*
- * Memory objects, and shared virtual memory. How large memory of the latter kind is, OpenCL does not tell: the blocks
- * that were allocated here are remembered.
+ * Memory objects, shared virtual memory, and pinned host memory. The latter two are addresses: the blocks that were
+ * allocated here are remembered, since OpenCL does not tell of an address how much lies behind it.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdint.h>
+#include <stdio.h>
 
 #include "backends/opencl/device.h"
+#include "backends/opencl/enumerate.h"
 
-struct attune_opencl_svm_block {
-    struct attune_opencl_svm_block *next;
-    uintptr_t begin;
-    uint64_t bytes;
-};
+/* ---- Memory objects ---- */
+
+static attune_status fail_create(const struct attune_opencl_device *device, uint64_t bytes, cl_int result) {
+    char what[2 * ATTUNE_REASON_MAX];
+    uint64_t most = 0;
+    if (attune_opencl_device_number(device->api, device->device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, &most) != ATTUNE_OK) {
+        return attune_opencl_check(result, "clCreateBuffer");
+    }
+    snprintf(what, sizeof what, "%llu bytes, where %s promises %llu at once: clCreateBuffer", (unsigned long long)bytes,
+             device->name, (unsigned long long)most);
+    return attune_opencl_check(result, what);
+}
+
+static attune_status create_object(const struct attune_opencl_device *device, cl_mem_flags flags, uint64_t bytes,
+                                   cl_mem *out_memory) {
+    cl_int result = CL_SUCCESS;
+    cl_mem made = device->api->CreateBuffer(device->context, flags, bytes, NULL, &result);
+    if (result != CL_SUCCESS) {
+        return fail_create(device, bytes, result);
+    }
+    *out_memory = made;
+    return ATTUNE_OK;
+}
 
 /* ---- Blocks ---- */
 
-bool attune_opencl_svm_find(struct attune_opencl_device *device, const void *data, attune_memory_range *out_range) {
+bool attune_opencl_block_find(struct attune_opencl_device *device, const void *data,
+                              struct attune_opencl_block *out_block) {
     const uintptr_t address = (uintptr_t)data;
     bool is_found = false;
     (void)pthread_mutex_lock(&device->blocks_lock);
-    for (const struct attune_opencl_svm_block *block = device->svm_blocks; block != NULL; block = block->next) {
+    for (const struct attune_opencl_block *block = device->blocks; block != NULL; block = block->next) {
         if (address >= block->begin && address - block->begin < block->bytes) {
-            /* One space, in which offsets are addresses. No memory object is at NULL. */
-            *out_range = (attune_memory_range){0, address, block->begin + block->bytes - address};
+            *out_block = *block;
             is_found = true;
         }
     }
@@ -31,36 +51,14 @@ bool attune_opencl_svm_find(struct attune_opencl_device *device, const void *dat
     return is_found;
 }
 
-static attune_status svm_alloc(struct attune_opencl_device *device, uint64_t bytes, void **out_data) {
-    if (!device->has_svm) {
-        return attune_opencl_host->fail(ATTUNE_UNSUPPORTED, "%s has no shared virtual memory", device->name);
-    }
-    struct attune_opencl_svm_block *block = attune_opencl_host->alloc(sizeof *block);
-    if (block == NULL) {
-        return attune_opencl_host->fail(ATTUNE_OUT_OF_MEMORY, "a record of %zu bytes", sizeof *block);
-    }
-    void *data = device->api->SVMAlloc(device->context, CL_MEM_READ_WRITE, bytes, 0);
-    if (data == NULL) {
-        attune_opencl_host->free(block);
-        return attune_opencl_host->fail(ATTUNE_OUT_OF_MEMORY, "clSVMAlloc: %llu bytes", (unsigned long long)bytes);
-    }
-    *block = (struct attune_opencl_svm_block){.begin = (uintptr_t)data, .bytes = bytes};
-    (void)pthread_mutex_lock(&device->blocks_lock);
-    block->next = device->svm_blocks;
-    device->svm_blocks = block;
-    (void)pthread_mutex_unlock(&device->blocks_lock);
-    *out_data = data;
-    return ATTUNE_OK;
-}
-
 /* The block that begins at data, taken off the list; NULL if none does. */
-static struct attune_opencl_svm_block *take_block(struct attune_opencl_device *device, const void *data) {
+static struct attune_opencl_block *take_block(struct attune_opencl_device *device, const void *data) {
     (void)pthread_mutex_lock(&device->blocks_lock);
-    struct attune_opencl_svm_block **link = &device->svm_blocks;
+    struct attune_opencl_block **link = &device->blocks;
     while (*link != NULL && (*link)->begin != (uintptr_t)data) {
         link = &(*link)->next;
     }
-    struct attune_opencl_svm_block *block = *link;
+    struct attune_opencl_block *block = *link;
     if (block != NULL) {
         *link = block->next;
     }
@@ -68,24 +66,95 @@ static struct attune_opencl_svm_block *take_block(struct attune_opencl_device *d
     return block;
 }
 
+static attune_status make_shared(const struct attune_opencl_device *device, uint64_t bytes, void **out_data) {
+    *out_data = device->api->SVMAlloc(device->context, CL_MEM_READ_WRITE, bytes, 0);
+    return *out_data != NULL
+               ? ATTUNE_OK
+               : attune_opencl_host->fail(ATTUNE_OUT_OF_MEMORY, "clSVMAlloc: %llu bytes", (unsigned long long)bytes);
+}
+
+/* OpenCL has no word for pinned memory. A memory object that the host can reach, mapped as long as it lives, is what
+ * drivers lock, and copy from and to without a copy in between. */
+static attune_status make_pinned(const struct attune_opencl_device *device, uint64_t bytes, cl_mem *out_mapped,
+                                 void **out_data) {
+    const struct attune_opencl_api *api = device->api;
+    cl_mem made = NULL;
+    attune_status status = create_object(device, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, bytes, &made);
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    cl_int result = CL_SUCCESS;
+    *out_data = api->EnqueueMapBuffer(device->queue, made, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0, NULL, NULL,
+                                      &result);
+    status = attune_opencl_check(result, "clEnqueueMapBuffer");
+    if (status != ATTUNE_OK) {
+        (void)api->ReleaseMemObject(made);
+        return status;
+    }
+    *out_mapped = made;
+    return ATTUNE_OK;
+}
+
+static attune_status alloc_block(struct attune_opencl_device *device, attune_memory kind, uint64_t bytes,
+                                 void **out_data) {
+    if (kind == ATTUNE_MEMORY_SVM && !device->has_svm) {
+        return attune_opencl_host->fail(ATTUNE_UNSUPPORTED, "%s has no shared virtual memory", device->name);
+    }
+    struct attune_opencl_block *block = attune_opencl_host->alloc(sizeof *block);
+    if (block == NULL) {
+        return attune_opencl_host->fail(ATTUNE_OUT_OF_MEMORY, "a record of %zu bytes", sizeof *block);
+    }
+    void *data = NULL;
+    const attune_status status = kind == ATTUNE_MEMORY_SVM ? make_shared(device, bytes, &data)
+                                                           : make_pinned(device, bytes, &block->mapped, &data);
+    if (status != ATTUNE_OK) {
+        attune_opencl_host->free(block);
+        return status;
+    }
+    block->begin = (uintptr_t)data;
+    block->bytes = bytes;
+    (void)pthread_mutex_lock(&device->blocks_lock);
+    block->next = device->blocks;
+    device->blocks = block;
+    (void)pthread_mutex_unlock(&device->blocks_lock);
+    *out_data = data;
+    return ATTUNE_OK;
+}
+
+static void free_block(const struct attune_opencl_device *device, struct attune_opencl_block *block, void *data) {
+    const struct attune_opencl_api *api = device->api;
+    if (block->mapped == NULL) {
+        api->SVMFree(device->context, data);
+    } else {
+        (void)api->EnqueueUnmapMemObject(device->queue, block->mapped, data, 0, NULL, NULL);
+        (void)api->Flush(device->queue);
+        (void)api->ReleaseMemObject(block->mapped);
+    }
+    attune_opencl_host->free(block);
+}
+
 /* ---- Allocation ---- */
 
 attune_status attune_opencl_memory_alloc(void *handle, attune_memory kind, uint64_t bytes, void **out_data) {
     struct attune_opencl_device *device = handle;
+    cl_mem memory = NULL;
     attune_status status = attune_opencl_enter(device);
     if (status != ATTUNE_OK) {
         return status;
     }
-    if (kind == ATTUNE_MEMORY_SVM) {
-        return svm_alloc(device, bytes, out_data);
-    }
-    if (kind != ATTUNE_MEMORY_DEFAULT && kind != ATTUNE_MEMORY_DEVICE) {
-        return attune_opencl_host->fail(ATTUNE_UNSUPPORTED, "memory kind %d; there is device and svm memory",
+    switch (kind) {
+    case ATTUNE_MEMORY_DEFAULT:
+    case ATTUNE_MEMORY_DEVICE:
+        status = create_object(device, CL_MEM_READ_WRITE, bytes, &memory);
+        *out_data = memory;
+        return status;
+    case ATTUNE_MEMORY_SVM:
+    case ATTUNE_MEMORY_PINNED:
+        return alloc_block(device, kind, bytes, out_data);
+    default:
+        return attune_opencl_host->fail(ATTUNE_UNSUPPORTED, "memory kind %d; there is device, svm and pinned memory",
                                         (int)kind);
     }
-    cl_int result = CL_SUCCESS;
-    *out_data = device->api->CreateBuffer(device->context, CL_MEM_READ_WRITE, bytes, NULL, &result);
-    return attune_opencl_check(result, "clCreateBuffer");
 }
 
 void attune_opencl_memory_free(void *handle, void *data) {
@@ -93,13 +162,12 @@ void attune_opencl_memory_free(void *handle, void *data) {
     if (attune_opencl_api_is_forked(device->api)) {
         return;
     }
-    struct attune_opencl_svm_block *block = take_block(device, data);
+    struct attune_opencl_block *block = take_block(device, data);
     if (block != NULL) {
-        device->api->SVMFree(device->context, data);
+        free_block(device, block, data);
     } else {
         (void)device->api->ReleaseMemObject(data);
     }
-    attune_opencl_host->free(block);
 }
 
 /* ---- Copies ---- */

@@ -163,18 +163,34 @@ static attune_status find_object(const struct attune_opencl_device *device, cons
 }
 
 bool attune_opencl_is_address(struct attune_opencl_device *device, const void *data) {
-    attune_memory_range range;
+    struct attune_opencl_block block;
     bool is_object = true;
-    return device->has_svm && (attune_opencl_svm_find(device, data, &range) ||
+    return device->has_svm && (attune_opencl_block_find(device, data, &block) ||
                                (find_object(device, data, &is_object) == ATTUNE_OK && !is_object));
+}
+
+/* In one space with all addresses. No memory object is at NULL. */
+static attune_status range_of_block(const struct attune_opencl_block *block, const void *data,
+                                    attune_memory_range *out_range) {
+    const uintptr_t address = (uintptr_t)data;
+    if (block->mapped != NULL) {
+        return attune_opencl_host->fail(
+            ATTUNE_INVALID_ARGUMENT, "%p is pinned host memory: the device's own has to be copied from or to it", data);
+    }
+    *out_range = (attune_memory_range){0, address, block->begin + block->bytes - address};
+    return ATTUNE_OK;
 }
 
 attune_status attune_opencl_memory_range(void *handle, const void *data, attune_memory_range *out_range) {
     struct attune_opencl_device *device = handle;
+    struct attune_opencl_block block;
     bool is_object = true;
     attune_status status = attune_opencl_enter(device);
-    if (status != ATTUNE_OK || attune_opencl_svm_find(device, data, out_range)) {
+    if (status != ATTUNE_OK) {
         return status;
+    }
+    if (attune_opencl_block_find(device, data, &block)) {
+        return range_of_block(&block, data, out_range);
     }
     status = find_object(device, data, &is_object);
     if (status != ATTUNE_OK) {

@@ -288,6 +288,25 @@ def test_shared_virtual_memory_of_another_context(driver, device, shared):
     driver._call("clReleaseContext", context)
 
 
+def test_pinned_host_memory(driver, device, inputs):
+    """The host's, for copies: to it a pointer, to the device nothing."""
+    sizes = {name: 4 * math.prod(shape) for name, shape in SHAPES.items()}
+    pinned = {name: device.alloc(size, "PINNED") for name, size in sizes.items()}
+    buffers = {name: device.alloc(size) for name, size in sizes.items()}
+    for name, array in inputs.items():
+        ctypes.memmove(pinned[name], array.ctypes.data, sizes[name])
+        device.copy("HOST_TO_DEVICE", buffers[name], pinned[name], sizes[name])
+    device.forward(None, **{name: tensor(name, buffer) for name, buffer in buffers.items()})
+    device.copy("DEVICE_TO_HOST", pinned["o"], buffers["o"], sizes["o"])
+    device.synchronize()
+    o = numpy.frombuffer(ctypes.string_at(pinned["o"], sizes["o"]), numpy.float32).reshape(SHAPES["o"])
+    assert (o == run_on(driver, device, inputs)).all()
+    with pytest.raises(attune.Error, match=r"o\.data: .* pinned host memory"):
+        device.forward(None, **{name: tensor(name, (pinned if name == "o" else buffers)[name]) for name in SHAPES})
+    for data in (*pinned.values(), *buffers.values()):
+        device.free(data)
+
+
 def test_no_elements_at_a_pointer_that_is_nothing(driver, device, inputs):
     """A driver that was handed it would take it for an object."""
     anything = (ctypes.c_uint64 * 64)()

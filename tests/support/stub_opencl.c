@@ -250,6 +250,8 @@ STUB_EXPORT cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_in
         return answer_wide(fact, 1 << 20, capacity, value, size);
     case CL_DEVICE_GLOBAL_MEM_SIZE:
         return answer_wide(fact, STUB_MEMORY_BYTES, capacity, value, size);
+    case CL_DEVICE_MAX_MEM_ALLOC_SIZE:
+        return answer_wide(fact, STUB_ALLOCATION_BYTES, capacity, value, size);
     case CL_DEVICE_MAX_WORK_GROUP_SIZE:
         return answer_wide(fact, 1024, capacity, value, size);
     case CL_DEVICE_MEM_BASE_ADDR_ALIGN:

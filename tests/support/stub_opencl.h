@@ -22,6 +22,7 @@ enum stub_opencl_kind {
     STUB_QUEUE,
     STUB_MEMORY,
     STUB_SVM,
+    STUB_MAPPING, /* of a memory object */
     STUB_EVENT,
     STUB_PROGRAM,
     STUB_KERNEL,

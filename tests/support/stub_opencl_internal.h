@@ -12,7 +12,8 @@
 
 #define STUB_EXPORT __attribute__((visibility("default")))
 
-#define STUB_MEMORY_BYTES ((size_t)4 << 30) /* of a device */
+#define STUB_MEMORY_BYTES     ((size_t)4 << 30) /* of a device */
+#define STUB_ALLOCATION_BYTES (STUB_MEMORY_BYTES / 4)
 
 /* What every object begins with. */
 struct stub_object {

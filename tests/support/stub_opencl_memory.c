@@ -86,7 +86,7 @@ STUB_EXPORT cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl_mem_flags f
         *result = CL_INVALID_CONTEXT;
         return NULL;
     }
-    if (bytes == 0 || bytes > STUB_MEMORY_BYTES / 4) {
+    if (bytes == 0 || bytes > STUB_ALLOCATION_BYTES) {
         *result = CL_INVALID_BUFFER_SIZE;
         return NULL;
     }
@@ -181,6 +181,37 @@ STUB_EXPORT cl_int CL_API_CALL clEnqueueFillBuffer(cl_command_queue queue, cl_me
     STUB_REQUIRE(to != NULL && pattern_bytes == 1, CL_INVALID_VALUE);
     memset(to, *(const unsigned char *)pattern, bytes);
     return CL_SUCCESS;
+}
+
+/* ---- Mappings ---- */
+
+static void count_mapping(int change) {
+    pthread_mutex_lock(&stub_lock);
+    stub_opencl.live[STUB_MAPPING] += change;
+    pthread_mutex_unlock(&stub_lock);
+}
+
+STUB_EXPORT void *CL_API_CALL clEnqueueMapBuffer(cl_command_queue queue, cl_mem memory, cl_bool blocking,
+                                                 cl_map_flags flags, size_t offset, size_t bytes, cl_uint waits,
+                                                 const cl_event *wait_list, cl_event *event, cl_int *result) {
+    (void)flags, (void)waits, (void)wait_list, (void)event;
+    STUB_BEGIN_MAKING("clEnqueueMapBuffer", result);
+    char *mapped = address(queue, memory, offset, bytes);
+    if (mapped == NULL || !blocking || (memory->flags & CL_MEM_ALLOC_HOST_PTR) == 0) {
+        *result = CL_INVALID_VALUE;
+        return NULL;
+    }
+    count_mapping(1);
+    return mapped;
+}
+
+STUB_EXPORT cl_int CL_API_CALL clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem memory, void *mapped,
+                                                       cl_uint waits, const cl_event *wait_list, cl_event *event) {
+    (void)waits, (void)wait_list, (void)event;
+    const cl_int result = stub_count_call("clEnqueueUnmapMemObject");
+    STUB_REQUIRE(address(queue, memory, 0, 1) == mapped, CL_INVALID_VALUE);
+    count_mapping(-1);
+    return result;
 }
 
 /* ---- Shared memory ---- */

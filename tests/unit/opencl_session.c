@@ -17,8 +17,8 @@ struct stub_opencl *stub;
 static char cache_folder[] = "/tmp/attune-opencl-XXXXXX";
 
 void assert_nothing_lives(void) {
-    static const char *const names[STUB_KINDS] = {"contexts", "queues",   "memories", "blocks",
-                                                  "events",   "programs", "kernels"};
+    static const char *const names[STUB_KINDS] = {"contexts", "queues", "memories", "blocks",
+                                                  "mappings", "events", "programs", "kernels"};
     for (int kind = 0; kind < STUB_KINDS; kind++) {
         if (stub->live[kind] != 0) {
             fail_msg("after a failure of %s (call %lld): %d %s live", stub->failed == NULL ? "nothing" : stub->failed,
@@ -150,6 +150,7 @@ void session_close(struct session *session) {
         attune_memory_free(session->device, session->data[index]);
     }
     attune_memory_free(session->device, session->shared);
+    attune_memory_free(session->device, session->pinned);
     attune_device_close(session->wrapped);
     attune_device_close(session->other);
     attune_device_close(session->device);

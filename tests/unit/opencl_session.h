@@ -55,6 +55,7 @@ struct session {
     attune_plan *plan;
     void *data[SESSION_DATA];
     void *shared;
+    void *pinned;
     cl_context native_context;
     void *native_shared;           /* memory of the context */
     cl_command_queue native_queue; /* of the device's context */

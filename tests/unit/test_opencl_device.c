@@ -345,14 +345,23 @@ static void a_device_without_shared_memory(void **state) {
     session_close(&session);
 }
 
+/* Pinned memory is the host's: no tensor's, but copied like any other of the host. */
 static void memory_kinds(void **state) {
     (void)state;
-    attune_device *device = session_open_device("opencl");
+    struct session session = session_open("opencl:0");
+    attune_memory_range range = {0};
     void *data = NULL;
-    assert_fails(attune_memory_alloc(device, ATTUNE_MEMORY_PINNED, 16, &data), ATTUNE_UNSUPPORTED, "memory kind");
-    assert_fails(attune_memory_alloc(device, ATTUNE_MEMORY_DEFAULT, UINT64_C(1) << 40, &data), ATTUNE_OUT_OF_MEMORY,
-                 "CL_INVALID_BUFFER_SIZE");
-    attune_device_close(device);
+    assert_ok(attune_memory_alloc(session.device, ATTUNE_MEMORY_PINNED, SESSION_BYTES, &session.pinned));
+    assert_int_equal(stub->live[STUB_MAPPING], 1);
+    assert_fails(attune_memory_get_range(session.device, (char *)session.pinned + 8, &range), ATTUNE_INVALID_ARGUMENT,
+                 "is pinned host memory");
+    assert_fails(attune_memory_alloc(session.device, ATTUNE_MEMORY_HOST, 16, &data), ATTUNE_UNSUPPORTED, "memory kind");
+    for (int kind = ATTUNE_MEMORY_PINNED; kind <= ATTUNE_MEMORY_DEVICE; kind++) {
+        assert_fails(attune_memory_alloc(session.device, (attune_memory)kind, UINT64_C(1) << 40, &data),
+                     ATTUNE_OUT_OF_MEMORY, "1099511627776 bytes, where Stub 0.0 promises 1073741824 at once");
+        assert_contains(attune_last_error(), "CL_INVALID_BUFFER_SIZE");
+    }
+    session_close(&session);
 }
 
 /* Times are only known in a queue that keeps them. */

@@ -80,6 +80,9 @@ static attune_status use_memory(struct session *session) {
         TRY(attune_memory_alloc(device, ATTUNE_MEMORY_DEFAULT, SESSION_BYTES, &session->data[index]));
     }
     TRY(attune_memory_alloc(device, ATTUNE_MEMORY_SVM, SESSION_BYTES, &session->shared));
+    TRY(attune_memory_alloc(device, ATTUNE_MEMORY_PINNED, SESSION_BYTES, &session->pinned));
+    memset(session->pinned, 9, SESSION_BYTES);
+    TRY(attune_memory_copy(device, NULL, ATTUNE_COPY_HOST_TO_DEVICE, session->data[3], 0, session->pinned, 16, 16));
     TRY(attune_memory_fill(device, NULL, session->data[0], 0, SESSION_BYTES, 7));
     TRY(attune_memory_fill(device, NULL, session->shared, 0, SESSION_BYTES, 5));
     TRY(attune_memory_copy(device, NULL, ATTUNE_COPY_DEVICE_TO_DEVICE, session->data[1], 16, session->data[0], 0, 16));
@@ -169,6 +172,8 @@ static struct quiet_function quiet_functions[] = {
     {"clReleaseProgram", false, false},
     {"clReleaseKernel", false, false},
     {"clSVMFree", false, false},
+    {"clEnqueueUnmapMemObject", false, false},
+    {"clFlush", true, false},
     {"clCreateProgramWithBinary", false, false},
     {"clGetProgramInfo", false, false},
     {"clGetProgramBuildInfo", false, false},
