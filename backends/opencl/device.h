@@ -47,6 +47,11 @@ cl_command_queue attune_opencl_queue_of(const struct attune_opencl_device *devic
 bool attune_opencl_block_find(struct attune_opencl_device *device, const void *data,
                               struct attune_opencl_block *out_block);
 
+/* Whether the library may be asked about a pointer. A loader that is asked about one that is no object's goes where its
+ * first bytes point to. So they are compared first, where drivers have promised what they are; all else is refused by
+ * the driver itself. */
+bool attune_opencl_may_be_object(const struct attune_opencl_device *device, const void *data);
+
 /* Whether data, which has a range, is an address of shared virtual memory; if not, it is a memory object. */
 bool attune_opencl_is_address(struct attune_opencl_device *device, const void *data);
 

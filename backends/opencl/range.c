@@ -148,11 +148,13 @@ static attune_status range_of_address(const struct attune_opencl_device *device,
 
 /* ---- Any pointer ---- */
 
-/* A loader that is asked about an address that is no object's goes where its first bytes point to. So they are compared
- * first, where drivers have promised what they are; all else is refused by the driver itself. */
+bool attune_opencl_may_be_object(const struct attune_opencl_device *device, const void *data) {
+    return !device->has_dispatch || memcmp(data, device->device, sizeof(void *)) == 0;
+}
+
 static attune_status find_object(const struct attune_opencl_device *device, const void *data, bool *out_is_object) {
     if (device->has_dispatch) {
-        *out_is_object = memcmp(data, device->device, sizeof(void *)) == 0;
+        *out_is_object = attune_opencl_may_be_object(device, data);
         return ATTUNE_OK;
     }
     const cl_mem memory = (cl_mem)(uintptr_t)data;

@@ -28,6 +28,10 @@ static attune_status check_queue(const struct attune_opencl_device *device, cl_c
     cl_context context = NULL;
     cl_device_id native = NULL;
     cl_command_queue_properties properties = 0;
+    if (!attune_opencl_may_be_object(device, queue)) {
+        return attune_opencl_host->fail(ATTUNE_INVALID_ARGUMENT,
+                                        "native is not a cl_command_queue of the device's platform");
+    }
     const cl_int result = api->GetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL);
     attune_status status = attune_opencl_check(result, "native is not a cl_command_queue: clGetCommandQueueInfo");
     if (status != ATTUNE_OK) {

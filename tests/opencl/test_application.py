@@ -16,7 +16,7 @@ BATCH, ROWS, KEYS, HEADS, HEAD_DIM = 2, 37, 70, 3, 16
 SHAPES = {"q": (BATCH, ROWS, HEADS, HEAD_DIM), "k": (BATCH, KEYS, HEADS, HEAD_DIM), "v": (BATCH, KEYS, HEADS, HEAD_DIM),
           "o": (BATCH, ROWS, HEADS, HEAD_DIM)}
 NORM_LIMIT = 1.5e-6  # docs/semantics.md, "Accuracy"
-READ_WRITE, USE_HOST_PTR = 1, 8
+READ_WRITE, USE_HOST_PTR, COPY_HOST_PTR, HOST_NO_ACCESS = 1, 8, 32, 512
 CREATE_TYPE_REGION = 0x1220
 IMAGE_2D, RGBA, FLOAT = 0x10F1, 0x10B5, 0x10DE
 SVM = "SVM"
@@ -333,6 +333,38 @@ def test_host_memory_is_refused(driver, device, inputs):
         device.forward(None, **inputs, o=tensor("o", o))
     assert raised.value.status == "INVALID_ARGUMENT"
     driver.free(o)
+
+
+def test_what_is_no_queue_is_refused(driver, device):
+    """The address of a queue's handle, say, which the loader would follow."""
+    with pytest.raises(attune.Error, match="not a cl_command_queue") as raised:
+        device.wrap_stream(ctypes.addressof(driver.queue))
+    assert raised.value.status == "INVALID_ARGUMENT"
+
+
+def test_a_copy_onto_itself(device):
+    data = device.alloc(4096)
+    with pytest.raises(attune.Error, match="CL_MEM_COPY_OVERLAP") as raised:
+        device.copy("DEVICE_TO_DEVICE", data, data, 64)
+    assert raised.value.status == "INVALID_ARGUMENT"
+    device.free(data)
+
+
+def test_memory_that_the_host_may_not_reach(driver, device, inputs):
+    """A tensor like any other, but for copies."""
+    q = driver._create("clCreateBuffer", driver.context, ctypes.c_uint64(READ_WRITE | HOST_NO_ACCESS | COPY_HOST_PTR),
+                       ctypes.c_size_t(inputs["q"].nbytes), ctypes.c_void_p(inputs["q"].ctypes.data))
+    buffers = {name: driver.buffer(4 * math.prod(SHAPES[name])) for name in ("k", "v", "o")}
+    for name in ("k", "v"):
+        driver.write(buffers[name], inputs[name])
+    device.forward(None, q=tensor("q", q), **{name: tensor(name, buffer) for name, buffer in buffers.items()})
+    device.synchronize()
+    assert_right(driver.read(buffers["o"], SHAPES["o"], numpy.float32), inputs)
+    with pytest.raises(attune.Error, match="no access") as raised:
+        device.copy("HOST_TO_DEVICE", q, ctypes.c_void_p(inputs["q"].ctypes.data), 16)
+    assert raised.value.status == "INVALID_ARGUMENT"
+    for buffer in (q, *buffers.values()):
+        driver.free(buffer)
 
 
 def test_a_queue_waits_for_another(library, driver, device, inputs):
