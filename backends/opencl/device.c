@@ -210,7 +210,7 @@ attune_status attune_opencl_device_open(int32_t index, void **out_device) {
 
 /* Whether the context is one, and has the device. */
 static attune_status check_context(const struct attune_opencl_api *api, cl_context context, cl_device_id device) {
-    cl_device_id devices[64];
+    cl_device_id devices[ATTUNE_OPENCL_CONTEXT_DEVICES_MAX];
     size_t size = 0;
     const cl_int result = api->GetContextInfo(context, CL_CONTEXT_DEVICES, sizeof devices, devices, &size);
     attune_status status = attune_opencl_check(result, "native.context is not a cl_context: clGetContextInfo");

@@ -10,6 +10,8 @@
 
 #include "backends/opencl/api.h"
 
+#define ATTUNE_OPENCL_CONTEXT_DEVICES_MAX 64
+
 /* Memory at an address, of attune_opencl_memory_alloc. */
 struct attune_opencl_block {
     struct attune_opencl_block *next;

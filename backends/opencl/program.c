@@ -81,17 +81,41 @@ static bool keeps_programs_itself(const struct attune_opencl_device *device) {
     return strstr(device->version, "PoCL") != NULL;
 }
 
+/* The device's binary, in memory from the host's alloc; NULL if there is none. A program has one for each device of its
+ * context that it was built for. */
+static unsigned char *take_binary(const struct attune_opencl_device *device, cl_program program, size_t *out_size) {
+    const struct attune_opencl_api *api = device->api;
+    cl_device_id devices[ATTUNE_OPENCL_CONTEXT_DEVICES_MAX];
+    size_t sizes[ATTUNE_OPENCL_CONTEXT_DEVICES_MAX];
+    unsigned char *binaries[ATTUNE_OPENCL_CONTEXT_DEVICES_MAX] = {NULL}; /* NULL: not asked for */
+    size_t bytes = 0;
+    if (api->GetProgramInfo(program, CL_PROGRAM_DEVICES, sizeof devices, devices, &bytes) != CL_SUCCESS ||
+        api->GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, NULL) != CL_SUCCESS) {
+        return NULL;
+    }
+    const size_t count = bytes / sizeof devices[0];
+    size_t at = 0;
+    while (at < count && devices[at] != device->device) {
+        at++;
+    }
+    if (at == count || sizes[at] == 0) {
+        return NULL;
+    }
+    binaries[at] = attune_opencl_host->alloc(sizes[at]);
+    if (binaries[at] != NULL && api->GetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof binaries[0],
+                                                    (void *)binaries, NULL) != CL_SUCCESS) {
+        attune_opencl_host->free(binaries[at]);
+        return NULL;
+    }
+    *out_size = sizes[at];
+    return binaries[at];
+}
+
 /* A cache that cannot be written is no error: the next process builds again. */
 static void store(const struct attune_opencl_device *device, const char *key, cl_program program) {
-    const struct attune_opencl_api *api = device->api;
     size_t size = 0;
-    if (api->GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) != CL_SUCCESS || size == 0) {
-        return;
-    }
-    unsigned char *binary = attune_opencl_host->alloc(size);
-    if (binary != NULL &&
-        api->GetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS &&
-        attune_opencl_host->cache_write(key, binary, size) != ATTUNE_OK) {
+    unsigned char *binary = take_binary(device, program, &size);
+    if (binary != NULL && attune_opencl_host->cache_write(key, binary, size) != ATTUNE_OK) {
         attune_opencl_host->log(ATTUNE_LOG_DEBUG, "opencl: program %s is not kept", key);
     }
     attune_opencl_host->free(binary);

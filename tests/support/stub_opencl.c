@@ -120,9 +120,16 @@ static cl_device_id part_of(cl_device_id device) {
     return &part;
 }
 
+bool stub_context_has(cl_context context, cl_device_id device) {
+    return context->devices[0] == device || (context->count > 1 && context->devices[1] == device);
+}
+
 static cl_context context_create(cl_device_id device) {
     cl_context made = stub_object_make(STUB_CONTEXT, sizeof *made, NULL);
-    made->device = device;
+    if (stub_opencl.beside != NULL) {
+        made->devices[made->count++] = stub_opencl.beside;
+    }
+    made->devices[made->count++] = device;
     return made;
 }
 
@@ -301,5 +308,6 @@ STUB_EXPORT cl_int CL_API_CALL clGetContextInfo(cl_context context, cl_context_i
     STUB_BEGIN("clGetContextInfo");
     STUB_REQUIRE(stub_object_is(context, STUB_CONTEXT), CL_INVALID_CONTEXT);
     STUB_REQUIRE(fact == CL_CONTEXT_DEVICES, CL_INVALID_VALUE);
-    return stub_answer(&context->device, sizeof context->device, capacity, value, size);
+    return stub_answer((const void *)context->devices, context->count * sizeof context->devices[0], capacity, value,
+                       size);
 }

@@ -41,6 +41,7 @@ struct stub_opencl {
     const char *build_log;  /* of a build that fails */
     bool refuses_binaries;
     size_t kernel_work_group; /* CL_KERNEL_WORK_GROUP_SIZE */
+    cl_device_id beside;      /* a device that each context has before its own; NULL: none */
 
     /* ---- Seen by the test ---- */
 

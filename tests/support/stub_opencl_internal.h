@@ -33,9 +33,12 @@ struct _cl_device_id {
     cl_device_id parent;
 };
 
+#define STUB_CONTEXT_DEVICES_MAX 2
+
 struct _cl_context {
     struct stub_object object;
-    cl_device_id device;
+    size_t count;
+    cl_device_id devices[STUB_CONTEXT_DEVICES_MAX];
 };
 
 struct _cl_command_queue {
@@ -92,6 +95,7 @@ void stub_object_release(void *object);
 /* Writes a fact as OpenCL does. */
 cl_int stub_answer(const void *fact, size_t bytes, size_t capacity, void *value, size_t *size);
 
+bool stub_context_has(cl_context context, cl_device_id device);
 bool stub_queue_fits(cl_command_queue queue, cl_context context);
 
 cl_mem stub_memory_create(cl_context context, size_t bytes);

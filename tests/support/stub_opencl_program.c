@@ -16,8 +16,10 @@ static const char binary[] = "a program of the stub";
 
 struct _cl_program {
     struct stub_object object;
+    size_t count;
+    cl_device_id devices[STUB_CONTEXT_DEVICES_MAX];
+    cl_device_id built; /* for this one; NULL: not yet */
     bool is_binary;
-    bool is_built;
 };
 
 struct _cl_kernel {
@@ -45,14 +47,16 @@ STUB_EXPORT cl_program CL_API_CALL clCreateProgramWithSource(cl_context context,
         *result = CL_INVALID_VALUE;
         return NULL;
     }
-    return stub_object_make(STUB_PROGRAM, sizeof(struct _cl_program), context);
+    cl_program made = stub_object_make(STUB_PROGRAM, sizeof *made, context);
+    made->count = context->count;
+    memcpy((void *)made->devices, (const void *)context->devices, sizeof made->devices);
+    return made;
 }
 
 STUB_EXPORT cl_program CL_API_CALL clCreateProgramWithBinary(cl_context context, cl_uint count,
                                                              const cl_device_id *devices, const size_t *lengths,
                                                              const unsigned char **binaries, cl_int *statuses,
                                                              cl_int *result) {
-    (void)devices;
     STUB_BEGIN_MAKING("clCreateProgramWithBinary", result);
     const bool is_right = count == 1 && lengths[0] == sizeof binary && memcmp(binaries[0], binary, sizeof binary) == 0;
     *statuses = is_right && !stub_opencl.refuses_binaries ? CL_SUCCESS : CL_INVALID_BINARY;
@@ -62,17 +66,19 @@ STUB_EXPORT cl_program CL_API_CALL clCreateProgramWithBinary(cl_context context,
     }
     cl_program made = stub_object_make(STUB_PROGRAM, sizeof *made, context);
     made->is_binary = true;
+    made->count = 1;
+    made->devices[0] = devices[0];
     return made;
 }
 
 STUB_EXPORT cl_int CL_API_CALL clBuildProgram(cl_program program, cl_uint count, const cl_device_id *devices,
                                               const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
                                               void *data) {
-    (void)count, (void)devices, (void)notify, (void)data;
+    (void)notify, (void)data;
     STUB_BEGIN("clBuildProgram");
-    STUB_REQUIRE(stub_object_is(program, STUB_PROGRAM), CL_INVALID_PROGRAM);
+    STUB_REQUIRE(stub_object_is(program, STUB_PROGRAM) && count == 1, CL_INVALID_PROGRAM);
     STUB_REQUIRE(stub_opencl.build_log == NULL, CL_BUILD_PROGRAM_FAILURE);
-    program->is_built = true;
+    program->built = devices[0];
     pthread_mutex_lock(&stub_lock);
     (void)snprintf(stub_opencl.last_options, sizeof stub_opencl.last_options, "%s", options);
     stub_opencl.built_from_binary += program->is_binary;
@@ -81,17 +87,40 @@ STUB_EXPORT cl_int CL_API_CALL clBuildProgram(cl_program program, cl_uint count,
     return CL_SUCCESS;
 }
 
+/* A device has a binary if the program was built for it. */
+static cl_int answer_sizes(cl_program program, size_t capacity, void *value, size_t *size) {
+    size_t sizes[STUB_CONTEXT_DEVICES_MAX];
+    for (size_t index = 0; index < program->count; index++) {
+        sizes[index] = program->devices[index] == program->built ? sizeof binary : 0;
+    }
+    return stub_answer(sizes, program->count * sizeof sizes[0], capacity, value, size);
+}
+
+static cl_int give_binaries(cl_program program, size_t capacity, char **places) {
+    STUB_REQUIRE(capacity >= program->count * sizeof places[0], CL_INVALID_VALUE);
+    for (size_t index = 0; index < program->count; index++) {
+        if (places[index] != NULL && program->devices[index] == program->built) {
+            memcpy(places[index], binary, sizeof binary);
+        }
+    }
+    return CL_SUCCESS;
+}
+
 STUB_EXPORT cl_int CL_API_CALL clGetProgramInfo(cl_program program, cl_program_info fact, size_t capacity, void *value,
                                                 size_t *size) {
     STUB_BEGIN("clGetProgramInfo");
-    STUB_REQUIRE(stub_object_is(program, STUB_PROGRAM) && program->is_built, CL_INVALID_PROGRAM);
-    if (fact == CL_PROGRAM_BINARY_SIZES) {
-        const size_t bytes = sizeof binary;
-        return stub_answer(&bytes, sizeof bytes, capacity, value, size);
+    STUB_REQUIRE(stub_object_is(program, STUB_PROGRAM) && program->built != NULL, CL_INVALID_PROGRAM);
+    switch (fact) {
+    case CL_PROGRAM_DEVICES:
+        return stub_answer((const void *)program->devices, program->count * sizeof program->devices[0], capacity, value,
+                           size);
+    case CL_PROGRAM_BINARY_SIZES:
+        return answer_sizes(program, capacity, value, size);
+    case CL_PROGRAM_BINARIES:
+        return give_binaries(program, capacity, value);
+    default:
+        return CL_INVALID_VALUE;
     }
-    STUB_REQUIRE(fact == CL_PROGRAM_BINARIES && capacity == sizeof(char *), CL_INVALID_VALUE);
-    memcpy(*(char **)value, binary, sizeof binary);
-    return CL_SUCCESS;
 }
 
 STUB_EXPORT cl_int CL_API_CALL clGetProgramBuildInfo(cl_program program, cl_device_id device,
@@ -116,7 +145,7 @@ STUB_EXPORT cl_int CL_API_CALL clReleaseProgram(cl_program program) {
 
 STUB_EXPORT cl_kernel CL_API_CALL clCreateKernel(cl_program program, const char *name, cl_int *result) {
     STUB_BEGIN_MAKING("clCreateKernel", result);
-    if (!stub_object_is(program, STUB_PROGRAM) || !program->is_built || name[0] == '\0') {
+    if (!stub_object_is(program, STUB_PROGRAM) || program->built == NULL || name[0] == '\0') {
         *result = CL_INVALID_PROGRAM_EXECUTABLE;
         return NULL;
     }

@@ -14,7 +14,7 @@ bool stub_queue_fits(cl_command_queue queue, cl_context context) {
 STUB_EXPORT cl_command_queue CL_API_CALL clCreateCommandQueue(cl_context context, cl_device_id device,
                                                               cl_command_queue_properties properties, cl_int *result) {
     STUB_BEGIN_MAKING("clCreateCommandQueue", result);
-    if (!stub_object_is(context, STUB_CONTEXT) || context->device != device) {
+    if (!stub_object_is(context, STUB_CONTEXT) || !stub_context_has(context, device)) {
         *result = CL_INVALID_CONTEXT;
         return NULL;
     }

@@ -99,6 +99,7 @@ int stub_begin_test(void **state) {
     stub->calls = stub->fail_at = 0;
     stub->fail_function = stub->failed = stub->build_log = NULL;
     stub->lacking = 0;
+    stub->beside = NULL;
     stub->refuses_binaries = stub->raced = false;
     stub->kernel_work_group = 256;
     stub->launches = stub->built_from_source = stub->built_from_binary = 0;

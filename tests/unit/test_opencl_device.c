@@ -129,6 +129,17 @@ static void a_cached_program_is_one_devices(void **state) {
     assert_int_equal(stub->built_from_binary, 0);
 }
 
+/* A program of the application's context has a binary for each of its devices. */
+static void a_context_of_two_devices(void **state) {
+    (void)state;
+    stub->beside = stub->device(0, 1);
+    assert_ok(plan_on_a_new_device());
+    stub->beside = NULL;
+    assert_ok(plan_on_a_new_device());
+    assert_int_equal(stub->built_from_source, 1);
+    assert_int_equal(stub->built_from_binary, 1);
+}
+
 static void a_damaged_cache_is_built_again(void **state) {
     (void)state;
     assert_ok(plan_on_a_new_device());
@@ -464,6 +475,7 @@ int main(void) {
         TEST(a_kernel_of_too_many_work_items),
         TEST(a_program_is_built_once),
         TEST(a_cached_program_is_one_devices),
+        TEST(a_context_of_two_devices),
         TEST(a_damaged_cache_is_built_again),
         TEST(a_cache_that_cannot_be_written),
         TEST(an_argument_that_is_refused),
