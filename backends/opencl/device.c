@@ -111,11 +111,18 @@ static bool has_svm(const struct attune_opencl_device *device) {
 static bool has_dispatch(const struct attune_opencl_device *device) {
     const struct attune_opencl_api *api = device->api;
     cl_platform_id platform = NULL;
-    char extensions[4096] = "";
-    return api->GetDeviceInfo(device->device, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL) == CL_SUCCESS &&
-           api->GetPlatformInfo(platform, CL_PLATFORM_EXTENSIONS, sizeof extensions - 1, extensions, NULL) ==
-               CL_SUCCESS &&
-           strstr(extensions, "cl_khr_icd") != NULL;
+    size_t size = 0;
+    if (api->GetDeviceInfo(device->device, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL) != CL_SUCCESS ||
+        api->GetPlatformInfo(platform, CL_PLATFORM_EXTENSIONS, 0, NULL, &size) != CL_SUCCESS) {
+        return false;
+    }
+    char *extensions = attune_opencl_host->alloc(size + 1);
+    const bool is_there =
+        extensions != NULL &&
+        api->GetPlatformInfo(platform, CL_PLATFORM_EXTENSIONS, size, extensions, NULL) == CL_SUCCESS &&
+        strstr(extensions, "cl_khr_icd") != NULL;
+    attune_opencl_host->free(extensions);
+    return is_there;
 }
 
 /* ---- Opening ---- */

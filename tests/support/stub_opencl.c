@@ -15,9 +15,10 @@ pthread_mutex_t stub_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct stub_object *objects;
 
 static struct _cl_platform_id platforms[STUB_OPENCL_PLATFORMS_MAX] = {{0}, {1}};
-static struct _cl_device_id devices[STUB_OPENCL_PLATFORMS_MAX][STUB_OPENCL_DEVICES] = {{{0, 0, NULL}, {0, 1, NULL}},
-                                                                                       {{1, 0, NULL}, {1, 1, NULL}}};
-static struct _cl_device_id part = {0, 0, &devices[0][0]};
+static const char dispatch; /* its address is what would be a table of functions */
+static struct _cl_device_id devices[STUB_OPENCL_PLATFORMS_MAX][STUB_OPENCL_DEVICES] = {
+    {{&dispatch, 0, 0, NULL}, {&dispatch, 0, 1, NULL}}, {{&dispatch, 1, 0, NULL}, {&dispatch, 1, 1, NULL}}};
+static struct _cl_device_id part = {&dispatch, 0, 0, &devices[0][0]};
 
 /* ---- Calls ---- */
 
@@ -49,6 +50,7 @@ cl_int stub_answer(const void *fact, size_t bytes, size_t capacity, void *value,
 
 void *stub_object_make(enum stub_opencl_kind kind, size_t bytes, cl_context context) {
     struct stub_object *made = calloc(1, bytes);
+    made->dispatch = &dispatch;
     made->kind = kind;
     made->references = 1;
     made->context = context;
@@ -142,6 +144,7 @@ static cl_command_queue queue_create(cl_context context, cl_device_id device, cl
 
 struct stub_opencl stub_opencl = {
     .platforms = 1,
+    .extensions = "",
     .devices = STUB_OPENCL_DEVICES,
     .fail_with = CL_INVALID_VALUE,
     .kernel_work_group = 256,
@@ -172,14 +175,12 @@ STUB_EXPORT cl_int CL_API_CALL clGetPlatformIDs(cl_uint capacity, cl_platform_id
     return CL_SUCCESS;
 }
 
-/* The stub's objects have no table of a loader's. */
 STUB_EXPORT cl_int CL_API_CALL clGetPlatformInfo(cl_platform_id platform, cl_platform_info fact, size_t capacity,
                                                  void *value, size_t *size) {
-    static const char extensions[] = "cl_stub";
     (void)platform;
     STUB_BEGIN("clGetPlatformInfo");
     STUB_REQUIRE(fact == CL_PLATFORM_EXTENSIONS, CL_INVALID_VALUE);
-    return stub_answer(extensions, sizeof extensions, capacity, value, size);
+    return stub_answer(stub_opencl.extensions, strlen(stub_opencl.extensions) + 1, capacity, value, size);
 }
 
 STUB_EXPORT cl_int CL_API_CALL clGetDeviceIDs(cl_platform_id platform, cl_device_type type, cl_uint capacity,

@@ -15,8 +15,9 @@
 #define STUB_MEMORY_BYTES     ((size_t)4 << 30) /* of a device */
 #define STUB_ALLOCATION_BYTES (STUB_MEMORY_BYTES / 4)
 
-/* What every object begins with. */
+/* What every object begins with, as the drivers of cl_khr_icd have it. */
 struct stub_object {
+    const void *dispatch;
     struct stub_object *next;
     enum stub_opencl_kind kind;
     int references;
@@ -28,6 +29,7 @@ struct _cl_platform_id {
 };
 
 struct _cl_device_id {
+    const void *dispatch;
     int platform;
     int index;
     cl_device_id parent;

@@ -98,6 +98,7 @@ int stub_begin_test(void **state) {
     stub->devices = STUB_OPENCL_DEVICES;
     stub->calls = stub->fail_at = 0;
     stub->fail_function = stub->failed = stub->build_log = NULL;
+    stub->extensions = "cl_stub";
     stub->lacking = 0;
     stub->beside = NULL;
     stub->refuses_binaries = stub->raced = false;

@@ -1,6 +1,6 @@
 /*
  * The opencl backend against a library without a device: platforms, what a device lacks, programs and their cache,
- * contexts, queues, sub-buffers, threads and forks.
+ * contexts, queues, threads and forks.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -202,7 +202,7 @@ static void an_argument_that_is_refused(void **state) {
     session_close(&session);
 }
 
-/* ---- Contexts, queues, memory ---- */
+/* ---- Contexts, queues ---- */
 
 static void a_wrapped_context(void **state) {
     (void)state;
@@ -264,115 +264,6 @@ static void queues_that_are_refused(void **state) {
     stub->release(unordered);
     stub->release(context);
     stub->release(other);
-}
-
-/* Two sub-buffers of one object share memory where they meet, whoever cut them. */
-static void sub_buffers_are_places_in_one_object(void **state) {
-    (void)state;
-    const cl_device_id native = stub->device(0, 0);
-    const cl_context context = stub->context_create(native);
-    const cl_context other = stub->context_create(native);
-    const struct native_device pair = {context, native};
-    const cl_mem whole = stub->memory_create(context, 8 * SESSION_BYTES);
-    const cl_mem part = stub->memory_part(whole, SESSION_BYTES, 4 * SESSION_BYTES);
-    const cl_mem outside = stub->memory_create(other, SESSION_BYTES);
-    struct session session = {0};
-    attune_memory_range range = {0};
-    attune_memory_range range_of_part = {0};
-    assert_ok(attune_device_wrap("opencl", (void *)(uintptr_t)&pair, &session.device));
-    assert_ok(attune_memory_get_range(session.device, whole, &range));
-    assert_ok(attune_memory_get_range(session.device, part, &range_of_part));
-    assert_true(range.space == range_of_part.space && range_of_part.offset == SESSION_BYTES);
-    assert_true(range_of_part.size_bytes == 4 * SESSION_BYTES);
-    assert_fails(attune_memory_get_range(session.device, outside, &range), ATTUNE_INVALID_ARGUMENT,
-                 "another cl_context");
-    assert_fails(attune_memory_get_range(session.device, &range, &range), ATTUNE_INVALID_ARGUMENT, "no cl_mem");
-
-    const cl_mem misplaced = stub->memory_part(whole, 64, SESSION_BYTES);
-    assert_fails(attune_memory_get_range(session.device, misplaced, &range), ATTUNE_INVALID_ARGUMENT,
-                 "a sub-buffer from byte 64 on: must be a multiple of 128 bytes, the CL_DEVICE_MEM_BASE_ADDR_ALIGN");
-    stub->release(misplaced);
-
-    session.data[0] = part;
-    session.data[1] = whole;
-    session.data[2] = whole;
-    attune_quantize_args args = session_args(&session);
-    args.y.byte_offset = 2 * SESSION_BYTES - 4;
-    args.descale.byte_offset = 4 * SESSION_BYTES;
-    assert_fails(attune_quantize(session.device, NULL, &args), ATTUNE_INVALID_ARGUMENT, "share");
-    args.y.byte_offset = 2 * SESSION_BYTES;
-    assert_ok(attune_quantize(session.device, NULL, &args));
-    args.x.byte_offset = 4 * SESSION_BYTES;
-    assert_fails(attune_quantize(session.device, NULL, &args), ATTUNE_INVALID_ARGUMENT, "x");
-    attune_device_close(session.device);
-    stub->release(part);
-    stub->release(whole);
-    stub->release(outside);
-    stub->release(context);
-    stub->release(other);
-}
-
-/* A tensor may lie in what the application allocated; other memory of the host is no tensor's. */
-static void shared_memory_of_the_caller(void **state) {
-    (void)state;
-    const cl_device_id native = stub->device(0, 0);
-    struct session session = {.native_context = stub->context_create(native)};
-    const struct native_device pair = {session.native_context, native};
-    char *block = stub->shared_create(session.native_context, 4 * SESSION_BYTES);
-    session.native_shared = block;
-    char host[SESSION_BYTES];
-    attune_memory_range range = {0};
-    assert_ok(attune_device_wrap("opencl", (void *)(uintptr_t)&pair, &session.device));
-    assert_ok(attune_memory_get_range(session.device, block, &range));
-    assert_true(range.space == 0 && range.offset == (uintptr_t)block && range.size_bytes == UINT64_MAX);
-    assert_fails(attune_memory_get_range(session.device, host, &range), ATTUNE_INVALID_ARGUMENT,
-                 "nor what clSVMAlloc gave");
-    attune_quantize_args args = session_args(&session);
-    for (int index = 0; index < 3; index++) {
-        (&args.x)[index].data = block;
-        (&args.x)[index].byte_offset = (uint64_t)(index * SESSION_BYTES);
-        (&args.x)[index].memory = ATTUNE_MEMORY_SVM;
-    }
-    assert_ok(attune_quantize(session.device, NULL, &args));
-    assert_ok(attune_memory_fill(session.device, NULL, block, 0, SESSION_BYTES, 3));
-    assert_ok(attune_memory_copy(session.device, NULL, ATTUNE_COPY_DEVICE_TO_HOST, host, 0, block, 0, SESSION_BYTES));
-    assert_int_equal(host[SESSION_BYTES - 1], 3);
-    session_close(&session);
-}
-
-static void a_device_without_shared_memory(void **state) {
-    (void)state;
-    stub->lacking = CL_DEVICE_SVM_CAPABILITIES;
-    struct session session = session_open("opencl:0");
-    attune_quantize_args args = session_args(&session);
-    attune_memory_range range = {0};
-    args.x.memory = ATTUNE_MEMORY_SVM;
-    assert_fails(attune_memory_alloc(session.device, ATTUNE_MEMORY_SVM, SESSION_BYTES, &session.shared),
-                 ATTUNE_UNSUPPORTED, "Stub 0.0 has no shared virtual memory");
-    assert_fails(attune_quantize(session.device, NULL, &args), ATTUNE_UNSUPPORTED,
-                 "Stub 0.0 has no shared virtual memory");
-    assert_fails(attune_memory_get_range(session.device, &args, &range), ATTUNE_INVALID_ARGUMENT,
-                 "is no cl_mem, and Stub 0.0 has no shared virtual memory");
-    session_close(&session);
-}
-
-/* Pinned memory is the host's: no tensor's, but copied like any other of the host. */
-static void memory_kinds(void **state) {
-    (void)state;
-    struct session session = session_open("opencl:0");
-    attune_memory_range range = {0};
-    void *data = NULL;
-    assert_ok(attune_memory_alloc(session.device, ATTUNE_MEMORY_PINNED, SESSION_BYTES, &session.pinned));
-    assert_int_equal(stub->live[STUB_MAPPING], 1);
-    assert_fails(attune_memory_get_range(session.device, (char *)session.pinned + 8, &range), ATTUNE_INVALID_ARGUMENT,
-                 "is pinned host memory");
-    assert_fails(attune_memory_alloc(session.device, ATTUNE_MEMORY_HOST, 16, &data), ATTUNE_UNSUPPORTED, "memory kind");
-    for (int kind = ATTUNE_MEMORY_PINNED; kind <= ATTUNE_MEMORY_DEVICE; kind++) {
-        assert_fails(attune_memory_alloc(session.device, (attune_memory)kind, UINT64_C(1) << 40, &data),
-                     ATTUNE_OUT_OF_MEMORY, "1099511627776 bytes, where Stub 0.0 promises 1073741824 at once");
-        assert_contains(attune_last_error(), "CL_INVALID_BUFFER_SIZE");
-    }
-    session_close(&session);
 }
 
 /* Times are only known in a queue that keeps them. */
@@ -482,10 +373,6 @@ int main(void) {
         TEST(a_wrapped_context),
         TEST(a_part_of_a_device),
         TEST(queues_that_are_refused),
-        TEST(sub_buffers_are_places_in_one_object),
-        TEST(shared_memory_of_the_caller),
-        TEST(a_device_without_shared_memory),
-        TEST(memory_kinds),
         TEST(a_queue_without_profiling),
         TEST(threads_at_once),
         TEST(a_fork_is_told),
