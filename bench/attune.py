@@ -250,11 +250,10 @@ class Plan:
     def close(self):
         self.device.library.calls.attune_plan_close(self.handle)
 
-    def run(self, stream=None, workspace=None, args=None, workspace_offset=0):
-        """workspace: what has workspace_bytes from workspace_offset on."""
+    def run(self, stream=None, workspace=None, args=None):
+        """workspace: an address of workspace_bytes."""
         self.device.library.call("attune_plan_run", self.handle, stream and stream.handle,
-                                 ctypes.byref(args or self.args), ctypes.c_void_p(workspace),
-                                 ctypes.c_uint64(workspace_offset),
+                                 ctypes.byref(args or self.args), ctypes.c_void_p(workspace), ctypes.c_uint64(0),
                                  ctypes.c_uint64(self.workspace_bytes))
 
     def kernel(self):

@@ -244,9 +244,7 @@ static void store_operands(const struct attune_arguments *arguments, struct attu
         }
         attune_extents_lay_out(&arguments->extents, rules[k].form, tensor, &call->problem.operand[rules[k].operand]);
         if (!rules[k].is_array) {
-            attune_pointer *pointer = &call->bindings.operand[rules[k].operand];
-            pointer->data = tensor->data;
-            pointer->byte_offset = tensor->byte_offset;
+            call->bindings.operand[rules[k].operand] = attune_tensor_pointer(tensor);
         }
     }
 }

@@ -32,7 +32,7 @@ static attune_status read_tables(attune_device *device, void *stream, const stru
         if (bytes == 0) {
             continue;
         }
-        attune_pointer destination = {memory + used, 0};
+        attune_pointer destination = {.data = memory + used};
         attune_status status = device->backend->memory_copy(device->handle, stream, ATTUNE_COPY_DEVICE_TO_HOST,
                                                             destination, call->bindings.operand[operand], bytes);
         if (status != ATTUNE_OK) {

@@ -52,7 +52,8 @@ static attune_status check_side(const struct side *side, uint64_t bytes) {
         return ATTUNE_OK;
     }
     attune_memory_range range = {0, 0, UINT64_MAX};
-    attune_status status = side->device->backend->memory_range(side->device->handle, side->pointer.data, &range);
+    attune_status status =
+        side->device->backend->memory_range(side->device->handle, side->pointer.memory, side->pointer.data, &range);
     if (status == ATTUNE_OK && range.size_bytes != UINT64_MAX && offset + bytes > range.size_bytes) {
         return attune_fail(ATTUNE_INVALID_ARGUMENT,
                            "%s_offset = %" PRIu64 ": with %" PRIu64 " bytes must stay within the allocation's %" PRIu64,
@@ -78,10 +79,12 @@ attune_status attune_memory_copy(attune_device *device, attune_stream *stream, a
         return attune_fail(ATTUNE_INVALID_ARGUMENT, "direction = %d: must be one of attune_copy_direction",
                            (int)direction);
     }
-    struct side to = {
-        "destination", {destination, destination_offset}, direction == ATTUNE_COPY_DEVICE_TO_HOST ? NULL : device};
-    struct side from = {
-        "source", {(void *)source, source_offset}, direction == ATTUNE_COPY_HOST_TO_DEVICE ? NULL : device};
+    struct side to = {"destination",
+                      {destination, destination_offset, ATTUNE_MEMORY_DEFAULT},
+                      direction == ATTUNE_COPY_DEVICE_TO_HOST ? NULL : device};
+    struct side from = {"source",
+                        {(void *)source, source_offset, ATTUNE_MEMORY_DEFAULT},
+                        direction == ATTUNE_COPY_HOST_TO_DEVICE ? NULL : device};
     if (bytes == 0) {
         return ATTUNE_OK;
     }
@@ -113,8 +116,8 @@ attune_status attune_memory_copy_peer(attune_device *destination_device, attune_
     if (bytes == 0) {
         return ATTUNE_OK;
     }
-    struct side to = {"destination", {destination, destination_offset}, destination_device};
-    struct side from = {"source", {(void *)source, source_offset}, source_device};
+    struct side to = {"destination", {destination, destination_offset, ATTUNE_MEMORY_DEFAULT}, destination_device};
+    struct side from = {"source", {(void *)source, source_offset, ATTUNE_MEMORY_DEFAULT}, source_device};
     status = check_sides(&to, &from, bytes);
     return status == ATTUNE_OK ? backend->memory_copy_peer(destination_device->handle, stream_handle, to.pointer,
                                                            source_device->handle, from.pointer, bytes)
@@ -128,7 +131,7 @@ attune_status attune_memory_fill(attune_device *device, attune_stream *stream, v
     if (status != ATTUNE_OK || bytes == 0) {
         return status;
     }
-    struct side to = {"data", {data, byte_offset}, device};
+    struct side to = {"data", {data, byte_offset, ATTUNE_MEMORY_DEFAULT}, device};
     status = check_side(&to, bytes);
     return status == ATTUNE_OK ? device->backend->memory_fill(device->handle, stream_handle, to.pointer, bytes, value)
                                : status;
@@ -139,7 +142,7 @@ attune_status attune_memory_get_range(attune_device *device, const void *data, a
         return attune_args_refuse_null(device == NULL ? "device" : data == NULL ? "data" : "out_range");
     }
     attune_memory_range range = {0, 0, UINT64_MAX};
-    attune_status status = device->backend->memory_range(device->handle, data, &range);
+    attune_status status = device->backend->memory_range(device->handle, ATTUNE_MEMORY_DEFAULT, data, &range);
     if (status == ATTUNE_OK) {
         *out_range = range;
     }

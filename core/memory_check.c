@@ -85,7 +85,7 @@ static attune_status add_place(attune_device *device, struct places *places, att
                            name_of(places, place).text);
     }
     attune_memory_range range = {0};
-    attune_status status = device->backend->memory_range(device->handle, pointer.data, &range);
+    attune_status status = device->backend->memory_range(device->handle, pointer.memory, pointer.data, &range);
     if (status != ATTUNE_OK) {
         return attune_fail(status, "%s.data: %s", name_of(places, place).text, attune_last_error());
     }

@@ -186,7 +186,7 @@ attune_status attune_plan_run(attune_plan *plan, attune_stream *stream, const vo
     if (plan == NULL) {
         return attune_args_refuse_null("plan");
     }
-    const attune_pointer scratch = {workspace, workspace_offset};
+    const attune_pointer scratch = {workspace, workspace_offset, ATTUNE_MEMORY_DEFAULT};
     attune_status status = attune_stream_resolve(plan->device, stream, &stream_handle);
     if (status == ATTUNE_OK) {
         status = attune_call_prepare(plan->device, plan->problem.op, args, false, &call);

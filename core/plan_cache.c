@@ -191,7 +191,7 @@ static attune_status launch_with_workspace(const attune_plan *plan, attune_strea
 }
 
 attune_status attune_plan_cache_run(attune_device *device, attune_stream *stream, struct attune_call *call) {
-    const attune_pointer none = {NULL, 0};
+    const attune_pointer none = {.data = NULL};
     void *stream_handle;
     struct lease current;
     attune_status status = attune_stream_resolve(device, stream, &stream_handle);

@@ -191,7 +191,7 @@ static bool extents_meet(const struct extent *a, const struct extent *b) {
 static attune_status locate(const attune_device *device, attune_pointer pointer, uint64_t bytes,
                             struct extent *out_extent) {
     attune_memory_range range = {0, 0, 0};
-    attune_status status = device->backend->memory_range(device->handle, pointer.data, &range);
+    attune_status status = device->backend->memory_range(device->handle, pointer.memory, pointer.data, &range);
     if (status != ATTUNE_OK) {
         return status;
     }

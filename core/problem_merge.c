@@ -85,10 +85,8 @@ static void set_parts(const attune_merge_args *args, const struct attune_argumen
     call->problem.rows = arguments->extents.value[rows];
     call->problem.parts = args->parts;
     for (int32_t n = 0; n < args->parts; n++) {
-        call->part_o[n].data = args->part_o[n].data;
-        call->part_o[n].byte_offset = args->part_o[n].byte_offset;
-        call->part_lse[n].data = args->part_lse[n].data;
-        call->part_lse[n].byte_offset = args->part_lse[n].byte_offset;
+        call->part_o[n] = attune_tensor_pointer(&args->part_o[n]);
+        call->part_lse[n] = attune_tensor_pointer(&args->part_lse[n]);
     }
     call->bindings.part_o = call->part_o;
     call->bindings.part_lse = call->part_lse;

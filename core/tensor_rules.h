@@ -6,7 +6,7 @@
 #ifndef ATTUNE_CORE_TENSOR_RULES_H
 #define ATTUNE_CORE_TENSOR_RULES_H
 
-#include "attune/types.h"
+#include "attune/backend.h"
 
 #define ATTUNE_DTYPE_BIT(dtype) (UINT32_C(1) << (dtype))
 
@@ -22,6 +22,10 @@ struct attune_shape_text attune_shape_format(int32_t rank, const int64_t *shape)
 
 /* Whether a tensor is absent: zero in all fields. */
 bool attune_tensor_is_absent(const attune_tensor *tensor);
+
+static inline attune_pointer attune_tensor_pointer(const attune_tensor *tensor) {
+    return (attune_pointer){tensor->data, tensor->byte_offset, tensor->memory};
+}
 
 /* Checks the fields against each other: known enums, rank, extents and strides that are 0 or more, zeroes where types.h
  * says so, an offset that is a multiple of the element, sizes that fit. written: no stride is 0. */

@@ -62,8 +62,8 @@ static attune_status fill_memory(void *device, void *stream, attune_pointer data
 }
 
 /* One space, in which offsets are addresses. Whoever allocated it, its end is unknown. */
-static attune_status find_range(void *device, const void *data, attune_memory_range *out_range) {
-    (void)device;
+static attune_status find_range(void *device, attune_memory kind, const void *data, attune_memory_range *out_range) {
+    (void)device, (void)kind;
     *out_range = (attune_memory_range){.space = 0, .offset = (uintptr_t)data, .size_bytes = UINT64_MAX};
     return ATTUNE_OK;
 }

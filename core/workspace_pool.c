@@ -56,13 +56,13 @@ static attune_status allocate(const attune_device *device, uint64_t bytes, attun
     if (bytes > UINT64_MAX - spare) {
         return attune_fail(ATTUNE_OUT_OF_MEMORY, "workspace: %" PRIu64 " bytes", bytes);
     }
-    out_memory->byte_offset = 0;
+    *out_memory = (attune_pointer){.memory = ATTUNE_MEMORY_DEFAULT};
     attune_status status =
         device->backend->memory_alloc(device->handle, ATTUNE_MEMORY_DEFAULT, bytes + spare, &out_memory->data);
     if (status != ATTUNE_OK || is_aligned) {
         return status;
     }
-    status = device->backend->memory_range(device->handle, out_memory->data, &range);
+    status = device->backend->memory_range(device->handle, ATTUNE_MEMORY_DEFAULT, out_memory->data, &range);
     if (status != ATTUNE_OK) {
         device->backend->memory_free(device->handle, out_memory->data);
         return status;
@@ -82,7 +82,7 @@ static void set_memory(struct attune_workspace_pool *pool, struct attune_workspa
 /* The caller has been lent the workspace. At every moment its fields are what a forked child can use. */
 static attune_status grow(struct attune_workspace_pool *pool, struct attune_workspace *workspace, uint64_t bytes) {
     const attune_device *device = pool->device;
-    const attune_pointer none = {NULL, 0};
+    const attune_pointer none = {.data = NULL};
     attune_pointer memory = workspace->memory;
     if (memory.data != NULL) {
         attune_status status = device->backend->stream_sync(device->handle, stream_handle(workspace->stream));

@@ -60,7 +60,8 @@ attune_status attune_cuda_memory_copy(void *device, void *stream, attune_copy_di
 attune_status attune_cuda_memory_copy_peer(void *destination_device, void *stream, attune_pointer destination,
                                            void *source_device, attune_pointer source, uint64_t bytes);
 attune_status attune_cuda_memory_fill(void *device, void *stream, attune_pointer data, uint64_t bytes, uint8_t value);
-attune_status attune_cuda_memory_range(void *device, const void *data, attune_memory_range *out_range);
+attune_status attune_cuda_memory_range(void *device, attune_memory kind, const void *data,
+                                       attune_memory_range *out_range);
 
 attune_status attune_cuda_stream_open(void *device, void **out_stream);
 attune_status attune_cuda_stream_wrap(void *device, void *native, void **out_stream);

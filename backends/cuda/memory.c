@@ -132,7 +132,10 @@ static uint64_t bytes_left(const struct pointer_facts *facts, uint64_t address) 
     return is_known ? (uint64_t)facts->start + facts->bytes - address : UINT64_MAX;
 }
 
-attune_status attune_cuda_memory_range(void *handle, const void *data, attune_memory_range *out_range) {
+/* The driver knows of what kind a pointer is. */
+attune_status attune_cuda_memory_range(void *handle, attune_memory kind, const void *data,
+                                       attune_memory_range *out_range) {
+    (void)kind;
     const struct attune_cuda_device *device = handle;
     attune_status status = attune_cuda_enter(device);
     if (status != ATTUNE_OK) {

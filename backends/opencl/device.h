@@ -54,8 +54,8 @@ bool attune_opencl_block_find(struct attune_opencl_device *device, const void *d
  * the driver itself. */
 bool attune_opencl_may_be_object(const struct attune_opencl_device *device, const void *data);
 
-/* Whether data, which has a range, is an address of shared virtual memory; if not, it is a memory object. */
-bool attune_opencl_is_address(struct attune_opencl_device *device, const void *data);
+/* Whether a pointer that has a range is an address of shared virtual memory; if not, it is a memory object. */
+bool attune_opencl_is_address(struct attune_opencl_device *device, attune_pointer pointer);
 
 attune_status attune_opencl_enumerate(int32_t index, attune_device_info *out_info);
 attune_status attune_opencl_device_open(int32_t index, void **out_device);
@@ -68,7 +68,8 @@ void attune_opencl_memory_free(void *device, void *data);
 attune_status attune_opencl_memory_copy(void *device, void *stream, attune_copy_direction direction,
                                         attune_pointer destination, attune_pointer source, uint64_t bytes);
 attune_status attune_opencl_memory_fill(void *device, void *stream, attune_pointer data, uint64_t bytes, uint8_t value);
-attune_status attune_opencl_memory_range(void *device, const void *data, attune_memory_range *out_range);
+attune_status attune_opencl_memory_range(void *device, attune_memory kind, const void *data,
+                                         attune_memory_range *out_range);
 
 attune_status attune_opencl_stream_open(void *device, void **out_stream);
 attune_status attune_opencl_stream_wrap(void *device, void *native, void **out_stream);

@@ -141,7 +141,7 @@ static void add_memory(struct arguments *arguments, cl_mem memory) {
 
 static void add_pointer(struct arguments *arguments, attune_pointer pointer) {
     struct attune_opencl_device *device = arguments->plan->device;
-    if (pointer.data == NULL || !attune_opencl_is_address(device, pointer.data)) {
+    if (pointer.data == NULL || !attune_opencl_is_address(device, pointer)) {
         add_memory(arguments, pointer.data);
         return;
     }
@@ -153,7 +153,7 @@ static void add_pointer(struct arguments *arguments, attune_pointer pointer) {
 
 /* A driver looks at what it is given. Where there are no elements nobody has looked at the caller's pointer yet: it may
  * be anything. */
-static const attune_pointer nothing = {NULL, 0};
+static const attune_pointer nothing = {.data = NULL};
 
 /* An operand of the step, NULL if the problem has none. */
 static attune_pointer operand_of(const struct attune_opencl_plan *plan, const attune_bindings *bindings,

@@ -200,9 +200,8 @@ attune_status attune_opencl_memory_copy(void *handle, void *stream, attune_copy_
         return status;
     }
     const cl_command_queue queue = attune_opencl_queue_of(device, stream);
-    const bool to_address =
-        direction == ATTUNE_COPY_DEVICE_TO_HOST || attune_opencl_is_address(device, destination.data);
-    const bool from_address = direction == ATTUNE_COPY_HOST_TO_DEVICE || attune_opencl_is_address(device, source.data);
+    const bool to_address = direction == ATTUNE_COPY_DEVICE_TO_HOST || attune_opencl_is_address(device, destination);
+    const bool from_address = direction == ATTUNE_COPY_HOST_TO_DEVICE || attune_opencl_is_address(device, source);
     status = attune_opencl_check(enqueue_copy(device, queue, destination, to_address, source, from_address, bytes),
                                  "a copy's command");
     return status == ATTUNE_OK ? attune_opencl_check(device->api->Flush(queue), "clFlush") : status;
@@ -217,7 +216,7 @@ attune_status attune_opencl_memory_fill(void *handle, void *stream, attune_point
         return status;
     }
     const cl_command_queue queue = attune_opencl_queue_of(device, stream);
-    if (attune_opencl_is_address(device, data.data)) {
+    if (attune_opencl_is_address(device, data)) {
         status = attune_opencl_check(api->EnqueueSVMMemFill(queue, address(data), &value, 1, bytes, 0, NULL, NULL),
                                      "clEnqueueSVMMemFill");
     } else {

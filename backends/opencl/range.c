@@ -127,12 +127,11 @@ static attune_status find_shared(const struct attune_opencl_device *device, cons
     return status;
 }
 
-static attune_status range_of_address(const struct attune_opencl_device *device, const void *data,
-                                      attune_memory_range *out_range) {
+static attune_status range_of_shared(const struct attune_opencl_device *device, const void *data,
+                                     attune_memory_range *out_range) {
     bool is_shared = false;
     if (!device->has_svm) {
-        return attune_opencl_host->fail(ATTUNE_INVALID_ARGUMENT, "%p is no cl_mem, and %s has no shared virtual memory",
-                                        data, device->name);
+        return attune_opencl_host->fail(ATTUNE_UNSUPPORTED, "%s has no shared virtual memory", device->name);
     }
     const attune_status status = find_shared(device, data, &is_shared);
     if (status != ATTUNE_OK) {
@@ -141,34 +140,9 @@ static attune_status range_of_address(const struct attune_opencl_device *device,
     *out_range = (attune_memory_range){0, (uint64_t)(uintptr_t)data, UINT64_MAX};
     return is_shared ? ATTUNE_OK
                      : attune_opencl_host->fail(ATTUNE_INVALID_ARGUMENT,
-                                                "%p is no cl_mem, nor what clSVMAlloc gave for the device's cl_context "
+                                                "%p is not what clSVMAlloc gave for the device's cl_context "
                                                 "(byte_offset leads into it)",
                                                 data);
-}
-
-/* ---- Any pointer ---- */
-
-bool attune_opencl_may_be_object(const struct attune_opencl_device *device, const void *data) {
-    return !device->has_dispatch || memcmp(data, device->device, sizeof(void *)) == 0;
-}
-
-static attune_status find_object(const struct attune_opencl_device *device, const void *data, bool *out_is_object) {
-    if (device->has_dispatch) {
-        *out_is_object = attune_opencl_may_be_object(device, data);
-        return ATTUNE_OK;
-    }
-    const cl_mem memory = (cl_mem)(uintptr_t)data;
-    cl_mem_object_type type = 0;
-    const cl_int result = device->api->GetMemObjectInfo(memory, CL_MEM_TYPE, sizeof type, &type, NULL);
-    *out_is_object = result != CL_INVALID_MEM_OBJECT;
-    return *out_is_object ? attune_opencl_check(result, "clGetMemObjectInfo") : ATTUNE_OK;
-}
-
-bool attune_opencl_is_address(struct attune_opencl_device *device, const void *data) {
-    struct attune_opencl_block block;
-    bool is_object = true;
-    return device->has_svm && (attune_opencl_block_find(device, data, &block) ||
-                               (find_object(device, data, &is_object) == ATTUNE_OK && !is_object));
 }
 
 /* In one space with all addresses. No memory object is at NULL. */
@@ -183,20 +157,35 @@ static attune_status range_of_block(const struct attune_opencl_block *block, con
     return ATTUNE_OK;
 }
 
-attune_status attune_opencl_memory_range(void *handle, const void *data, attune_memory_range *out_range) {
+/* ---- Any pointer ---- */
+
+bool attune_opencl_may_be_object(const struct attune_opencl_device *device, const void *data) {
+    return !device->has_dispatch || memcmp(data, device->device, sizeof(void *)) == 0;
+}
+
+bool attune_opencl_is_address(struct attune_opencl_device *device, attune_pointer pointer) {
+    struct attune_opencl_block block;
+    return pointer.memory == ATTUNE_MEMORY_SVM || attune_opencl_block_find(device, pointer.data, &block);
+}
+
+attune_status attune_opencl_memory_range(void *handle, attune_memory kind, const void *data,
+                                         attune_memory_range *out_range) {
     struct attune_opencl_device *device = handle;
     struct attune_opencl_block block;
-    bool is_object = true;
-    attune_status status = attune_opencl_enter(device);
+    const attune_status status = attune_opencl_enter(device);
     if (status != ATTUNE_OK) {
         return status;
     }
     if (attune_opencl_block_find(device, data, &block)) {
         return range_of_block(&block, data, out_range);
     }
-    status = find_object(device, data, &is_object);
-    if (status != ATTUNE_OK) {
-        return status;
+    if (kind == ATTUNE_MEMORY_SVM) {
+        return range_of_shared(device, data, out_range);
     }
-    return is_object ? range_of_object(device, data, out_range) : range_of_address(device, data, out_range);
+    if (!attune_opencl_may_be_object(device, data)) {
+        return attune_opencl_host->fail(
+            ATTUNE_INVALID_ARGUMENT,
+            "%p is no cl_mem, nor memory of attune_memory_alloc (ATTUNE_MEMORY_SVM is what clSVMAlloc gave)", data);
+    }
+    return range_of_object(device, data, out_range);
 }

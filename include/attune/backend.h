@@ -206,6 +206,7 @@ typedef struct attune_plan_request {
 typedef struct attune_pointer {
     void *data; /* as the caller gave it: a handle, for all that core knows */
     uint64_t byte_offset;
+    attune_memory memory; /* what a tensor says of it; DEFAULT where there is no tensor */
 } attune_pointer;
 
 /* What changes from run to run. */
@@ -306,7 +307,8 @@ typedef struct attune_backend {
     attune_status (*memory_copy_peer)(void *destination_device, void *stream, attune_pointer destination,
                                       void *source_device, attune_pointer source, uint64_t bytes);
     attune_status (*memory_fill)(void *device, void *stream, attune_pointer data, uint64_t bytes, uint8_t value);
-    attune_status (*memory_range)(void *device, const void *data, attune_memory_range *out_range);
+    /* kind: as attune_pointer.memory. */
+    attune_status (*memory_range)(void *device, attune_memory kind, const void *data, attune_memory_range *out_range);
 
     /* Streams. All NULL: the device has no queue; whatever the stream, execute and memory_copy return when their work
      * is done. A stream that an application creates is then another name of the default stream. */

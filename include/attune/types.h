@@ -34,7 +34,7 @@ typedef enum attune_memory {
     ATTUNE_MEMORY_HOST = 1,
     ATTUNE_MEMORY_PINNED = 2, /* host memory that the device's driver locked, from attune_memory_alloc or the driver */
     ATTUNE_MEMORY_DEVICE = 3,
-    ATTUNE_MEMORY_SVM = 4 /* OpenCL shared virtual memory: data is an address, not a cl_mem */
+    ATTUNE_MEMORY_SVM = 4 /* OpenCL shared virtual memory: data is what clSVMAlloc or attune_memory_alloc gave */
 } attune_memory;
 
 #define ATTUNE_RANK_MAX 4

@@ -52,8 +52,8 @@ static void take(struct input *input, void *to, size_t size) {
 
 static struct input values; /* of the memory */
 
-static attune_status find_range(void *device, const void *data, attune_memory_range *out_range) {
-    (void)device;
+static attune_status find_range(void *device, attune_memory kind, const void *data, attune_memory_range *out_range) {
+    (void)device, (void)kind;
     uint64_t address = (uint64_t)(uintptr_t)data;
     out_range->space = address >> 60;
     out_range->offset = address;

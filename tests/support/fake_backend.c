@@ -43,8 +43,9 @@ static void fake_memory_free(void *device, void *data) {
     free(data);
 }
 
-static attune_status fake_memory_range(void *device, const void *data, attune_memory_range *out_range) {
-    (void)device;
+static attune_status fake_memory_range(void *device, attune_memory kind, const void *data,
+                                       attune_memory_range *out_range) {
+    (void)device, (void)kind;
     out_range->space = 0;
     out_range->offset = (uint64_t)(uintptr_t)data;
     out_range->size_bytes = UINT64_MAX;

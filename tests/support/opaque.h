@@ -50,7 +50,7 @@ attune_status opaque_device_check(const struct opaque_device *device);
 
 attune_status opaque_memory_alloc(void *device, attune_memory kind, uint64_t bytes, void **out_data);
 void opaque_memory_free(void *device, void *data);
-attune_status opaque_memory_range(void *device, const void *data, attune_memory_range *out_range);
+attune_status opaque_memory_range(void *device, attune_memory kind, const void *data, attune_memory_range *out_range);
 
 /* A part of a device's memory that a command reads or writes. */
 struct opaque_place {

@@ -179,7 +179,7 @@ attune_status opaque_execute(void *device, void *plan, void *stream, const attun
 }
 
 static attune_pointer to_host(attune_pointer pointer) {
-    return (attune_pointer){opaque_memory_address(pointer), 0};
+    return (attune_pointer){.data = opaque_memory_address(pointer)};
 }
 
 /* A kernel may count on nothing that lies in its workspace. */

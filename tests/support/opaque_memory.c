@@ -161,7 +161,8 @@ void opaque_memory_free(void *device, void *data) {
     free_allocation(removed);
 }
 
-attune_status opaque_memory_range(void *device, const void *data, attune_memory_range *out_range) {
+attune_status opaque_memory_range(void *device, attune_memory kind, const void *data, attune_memory_range *out_range) {
+    (void)kind;
     const struct opaque_device *opened = device;
     attune_status status = opaque_device_check(opened);
     if (status != ATTUNE_OK) {

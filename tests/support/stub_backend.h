@@ -76,8 +76,9 @@ static inline attune_status stub_memory_fill(void *device, void *stream, attune_
     return ATTUNE_OK;
 }
 
-static inline attune_status stub_memory_range(void *device, const void *data, attune_memory_range *out_range) {
-    (void)device;
+static inline attune_status stub_memory_range(void *device, attune_memory kind, const void *data,
+                                              attune_memory_range *out_range) {
+    (void)device, (void)kind;
     out_range->space = 0;
     out_range->offset = (uint64_t)(uintptr_t)data;
     out_range->size_bytes = STUB_ALLOCATION_BYTES;

@@ -144,7 +144,7 @@ static void test_plan_runs(void **state) {
     unsigned char *workspace = aligned_alloc(256, (bytes + 255) / 256 * 256);
     assert_non_null(workspace);
     memset(workspace, 0x5A, bytes);
-    test.bindings.workspace = (attune_pointer){workspace, 256};
+    test.bindings.workspace = (attune_pointer){.data = workspace, .byte_offset = 256};
     reference_case_fail_alloc(0); /* a run allocates nothing */
     assert_int_equal(cpu->execute(device, plan, NULL, &test.bindings), ATTUNE_OK);
     reference_case_fail_alloc(-1);

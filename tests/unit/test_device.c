@@ -53,8 +53,8 @@ static attune_status full_capturing(void *device, void *stream, bool *out_captur
     return ATTUNE_OK;
 }
 
-static attune_status full_range(void *device, const void *data, attune_memory_range *out_range) {
-    (void)device;
+static attune_status full_range(void *device, attune_memory kind, const void *data, attune_memory_range *out_range) {
+    (void)device, (void)kind;
     out_range->offset = (uint64_t)(uintptr_t)data;
     out_range->size_bytes = UINT64_MAX;
     return ATTUNE_OK;

@@ -23,8 +23,8 @@
 
 static int range_calls;
 
-static attune_status find_range(void *device, const void *data, attune_memory_range *out_range) {
-    (void)device;
+static attune_status find_range(void *device, attune_memory kind, const void *data, attune_memory_range *out_range) {
+    (void)device, (void)kind;
     range_calls++;
     uint64_t address = (uint64_t)(uintptr_t)data;
     if (address == AT_THE_TOP) {

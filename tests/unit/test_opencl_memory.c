@@ -74,31 +74,31 @@ static void what_is_no_object_is_not_asked_about(void **state) {
     session_close(&session);
 }
 
-/* A tensor may lie in what the application allocated; other memory of the host is no tensor's. */
+/* A tensor may lie in what the application allocated, if it says so; other memory of the host is no tensor's. */
 static void shared_memory_of_the_caller(void **state) {
     (void)state;
     const cl_device_id native = stub->device(0, 0);
     struct session session = {.native_context = stub->context_create(native)};
     const struct native_device pair = {session.native_context, native};
-    char *block = stub->shared_create(session.native_context, 4 * SESSION_BYTES);
-    session.native_shared = block;
     char host[SESSION_BYTES];
-    attune_memory_range range = {0};
+    session.native_shared = stub->shared_create(session.native_context, 4 * SESSION_BYTES);
     assert_ok(attune_device_wrap("opencl", (void *)(uintptr_t)&pair, &session.device));
-    assert_ok(attune_memory_get_range(session.device, block, &range));
-    assert_true(range.space == 0 && range.offset == (uintptr_t)block && range.size_bytes == UINT64_MAX);
-    assert_fails(attune_memory_get_range(session.device, host, &range), ATTUNE_INVALID_ARGUMENT,
-                 "nor what clSVMAlloc gave");
     attune_quantize_args args = session_args(&session);
     for (int index = 0; index < 3; index++) {
-        (&args.x)[index].data = block;
+        (&args.x)[index].data = session.native_shared;
         (&args.x)[index].byte_offset = (uint64_t)(index * SESSION_BYTES);
         (&args.x)[index].memory = ATTUNE_MEMORY_SVM;
     }
     assert_ok(attune_quantize(session.device, NULL, &args));
-    assert_ok(attune_memory_fill(session.device, NULL, block, 0, SESSION_BYTES, 3));
-    assert_ok(attune_memory_copy(session.device, NULL, ATTUNE_COPY_DEVICE_TO_HOST, host, 0, block, 0, SESSION_BYTES));
-    assert_int_equal(host[SESSION_BYTES - 1], 3);
+    args.y.byte_offset = SESSION_BYTES - 4;
+    assert_fails(attune_quantize(session.device, NULL, &args), ATTUNE_INVALID_ARGUMENT, "share");
+    args.y.byte_offset = SESSION_BYTES;
+    args.x.memory = ATTUNE_MEMORY_DEFAULT;
+    assert_fails(attune_quantize(session.device, NULL, &args), ATTUNE_INVALID_ARGUMENT, "x.data: ");
+    assert_contains(attune_last_error(), "is no cl_mem");
+    args.x.memory = ATTUNE_MEMORY_SVM;
+    args.x.data = host;
+    assert_fails(attune_quantize(session.device, NULL, &args), ATTUNE_INVALID_ARGUMENT, "not what clSVMAlloc gave");
     session_close(&session);
 }
 
@@ -107,14 +107,14 @@ static void a_device_without_shared_memory(void **state) {
     stub->lacking = CL_DEVICE_SVM_CAPABILITIES;
     struct session session = session_open("opencl:0");
     attune_quantize_args args = session_args(&session);
-    attune_memory_range range = {0};
     args.x.memory = ATTUNE_MEMORY_SVM;
     assert_fails(attune_memory_alloc(session.device, ATTUNE_MEMORY_SVM, SESSION_BYTES, &session.shared),
                  ATTUNE_UNSUPPORTED, "Stub 0.0 has no shared virtual memory");
     assert_fails(attune_quantize(session.device, NULL, &args), ATTUNE_UNSUPPORTED,
                  "Stub 0.0 has no shared virtual memory");
-    assert_fails(attune_memory_get_range(session.device, &args, &range), ATTUNE_INVALID_ARGUMENT,
-                 "is no cl_mem, and Stub 0.0 has no shared virtual memory");
+    args.x.data = args.y.data = args.descale.data = NULL;
+    assert_fails(attune_plan_create(session.device, ATTUNE_OP_QUANTIZE, &args, &session.plan), ATTUNE_UNSUPPORTED,
+                 "Stub 0.0 has no shared virtual memory");
     session_close(&session);
 }
 

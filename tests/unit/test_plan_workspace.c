@@ -32,8 +32,8 @@ static void test_workspace_of_a_run(void **state) {
     attune_plan_close(plan);
 }
 
-static attune_status short_range(void *device, const void *data, attune_memory_range *out_range) {
-    (void)device;
+static attune_status short_range(void *device, attune_memory kind, const void *data, attune_memory_range *out_range) {
+    (void)device, (void)kind;
     out_range->space = data == (const void *)scratch ? 1 : 0;
     out_range->offset = data == (const void *)scratch ? 0 : (uint64_t)(uintptr_t)data;
     out_range->size_bytes = data == (const void *)scratch ? 1024 : UINT64_MAX;
