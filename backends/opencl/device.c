@@ -125,6 +125,18 @@ static bool has_dispatch(const struct attune_opencl_device *device) {
     return is_there;
 }
 
+/* Of llvmpipe, Mesa's driver for CPUs: LP_MAX_TGSI_LOOP_ITERATIONS, shared by all loops of a work-item. */
+static attune_status check_loops(const struct attune_opencl_device *device) {
+    static const char of_llvmpipe[] = "llvmpipe";
+    return strncmp(device->name, of_llvmpipe, strlen(of_llvmpipe)) != 0
+               ? ATTUNE_OK
+               : attune_opencl_host->fail(
+                     ATTUNE_UNAVAILABLE,
+                     "%s ends the loops of a work-item after 65,535 rounds in all, without a word: "
+                     "its results are wrong",
+                     device->name);
+}
+
 /* ---- Opening ---- */
 
 static attune_status learn(struct attune_opencl_device *device) {
@@ -137,7 +149,10 @@ static attune_status learn(struct attune_opencl_device *device) {
     memcpy(device->name, info.name, sizeof device->name);
     memcpy(device->driver, info.driver, sizeof device->driver);
     device->is_cpu = info.is_cpu;
-    status = read_facts(device, facts);
+    status = check_loops(device);
+    if (status == ATTUNE_OK) {
+        status = read_facts(device, facts);
+    }
     if (status != ATTUNE_OK) {
         return status;
     }

@@ -227,7 +227,7 @@ static cl_int answer_texts(cl_device_id device, cl_device_info fact, size_t capa
     switch (fact) {
     case CL_DEVICE_NAME:
         (void)snprintf(name, sizeof name, "  Stub %d.%d ", device->platform, device->index);
-        return answer_text(name, capacity, value, size);
+        return answer_text(stub_opencl.name == NULL ? name : stub_opencl.name, capacity, value, size);
     case CL_DRIVER_VERSION:
         return answer_text("7.1", capacity, value, size);
     case CL_DEVICE_VERSION:

@@ -38,6 +38,7 @@ struct stub_opencl {
     int64_t fail_at;           /* the call, counted from 1, that fails; 0: none */
     cl_int fail_with;
     const char *extensions; /* of each platform */
+    const char *name;       /* of every device; NULL: each its own */
     cl_device_info lacking; /* the fact that every device says 0 of; 0: none */
     const char *build_log;  /* of a build that fails */
     bool refuses_binaries;

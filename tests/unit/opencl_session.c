@@ -99,6 +99,7 @@ int stub_begin_test(void **state) {
     stub->calls = stub->fail_at = 0;
     stub->fail_function = stub->failed = stub->build_log = NULL;
     stub->extensions = "cl_stub";
+    stub->name = NULL;
     stub->lacking = 0;
     stub->beside = NULL;
     stub->refuses_binaries = stub->raced = false;

@@ -53,6 +53,13 @@ static void what_a_device_lacks_is_told(void **state) {
     }
 }
 
+static void a_device_that_computes_wrongly(void **state) {
+    (void)state;
+    attune_device *device = NULL;
+    stub->name = "llvmpipe (LLVM 15.0.6, 256 bits)";
+    assert_fails(attune_device_open("opencl", &device), ATTUNE_UNAVAILABLE, "ends the loops of a work-item");
+}
+
 static void limits_may_be_overridden(void **state) {
     (void)state;
     attune_device_limits limits = {.struct_size = sizeof limits};
@@ -361,6 +368,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(devices_of_all_platforms_are_counted_on),
         TEST(what_a_device_lacks_is_told),
+        TEST(a_device_that_computes_wrongly),
         TEST(limits_may_be_overridden),
         TEST(a_kernel_that_does_not_build),
         TEST(a_kernel_of_too_many_work_items),
