@@ -231,21 +231,30 @@ attune_status attune_opencl_device_open(int32_t index, void **out_device) {
 }
 
 /* Whether the context is one, and has the device. */
-static attune_status check_context(const struct attune_opencl_api *api, cl_context context, cl_device_id device) {
+static attune_status check_context(const struct attune_opencl_device *device, cl_context context) {
     cl_device_id devices[ATTUNE_OPENCL_CONTEXT_DEVICES_MAX];
     size_t size = 0;
-    const cl_int result = api->GetContextInfo(context, CL_CONTEXT_DEVICES, sizeof devices, devices, &size);
+    if (!attune_opencl_may_be_object(device, context)) {
+        return attune_opencl_host->fail(ATTUNE_INVALID_ARGUMENT,
+                                        "native.context is not a cl_context of the platform of native.device");
+    }
+    const cl_int result = device->api->GetContextInfo(context, CL_CONTEXT_DEVICES, sizeof devices, devices, &size);
     attune_status status = attune_opencl_check(result, "native.context is not a cl_context: clGetContextInfo");
     if (status != ATTUNE_OK) {
         return result == CL_INVALID_CONTEXT ? ATTUNE_INVALID_ARGUMENT : status;
     }
     size_t at = 0;
-    while (at < size / sizeof devices[0] && devices[at] != device) {
+    while (at < size / sizeof devices[0] && devices[at] != device->device) {
         at++;
     }
     return at < size / sizeof devices[0]
                ? ATTUNE_OK
                : attune_opencl_host->fail(ATTUNE_INVALID_ARGUMENT, "native.device is not a device of native.context");
+}
+
+static attune_status take_context(const struct attune_opencl_device *device, cl_context context) {
+    const attune_status status = check_context(device, context);
+    return status == ATTUNE_OK ? attune_opencl_check(device->api->RetainContext(context), "clRetainContext") : status;
 }
 
 attune_status attune_opencl_device_wrap(void *handle, int32_t *out_index, void **out_device) {
@@ -261,9 +270,6 @@ attune_status attune_opencl_device_wrap(void *handle, int32_t *out_index, void *
     struct attune_opencl_device *device = NULL;
     attune_status status = attune_opencl_api_open(&api);
     if (status == ATTUNE_OK) {
-        status = check_context(api, native->context, native->device);
-    }
-    if (status == ATTUNE_OK) {
         status = attune_opencl_find_index(api, native->device, out_index);
     }
     if (status == ATTUNE_OK) {
@@ -272,7 +278,7 @@ attune_status attune_opencl_device_wrap(void *handle, int32_t *out_index, void *
     if (status != ATTUNE_OK) {
         return status;
     }
-    status = attune_opencl_check(api->RetainContext(native->context), "clRetainContext");
+    status = take_context(device, native->context);
     if (status != ATTUNE_OK) {
         free_device(device);
         return status;

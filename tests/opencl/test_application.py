@@ -11,6 +11,7 @@ import os
 import attune
 import numpy
 import pytest
+from opencl_driver import NativeDevice
 
 BATCH, ROWS, KEYS, HEADS, HEAD_DIM = 2, 37, 70, 3, 16
 SHAPES = {"q": (BATCH, ROWS, HEADS, HEAD_DIM), "k": (BATCH, KEYS, HEADS, HEAD_DIM), "v": (BATCH, KEYS, HEADS, HEAD_DIM),
@@ -355,6 +356,13 @@ def test_what_is_no_queue_is_refused(driver, device):
     """The address of a queue's handle, say, which the loader would follow."""
     with pytest.raises(attune.Error, match="not a cl_command_queue") as raised:
         device.wrap_stream(ctypes.addressof(driver.queue))
+    assert raised.value.status == "INVALID_ARGUMENT"
+
+
+def test_what_is_no_context_is_refused(library, driver):
+    native = NativeDevice(ctypes.addressof(driver.context), driver.device.value)
+    with pytest.raises(attune.Error, match="not a cl_context") as raised:
+        library.wrap("opencl", ctypes.addressof(native))
     assert raised.value.status == "INVALID_ARGUMENT"
 
 
