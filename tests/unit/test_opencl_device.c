@@ -53,6 +53,21 @@ static void what_a_device_lacks_is_told(void **state) {
     }
 }
 
+/* Split states, 2^63 of them, that no workspace could hold. */
+static void splits_past_63_bits_are_refused(void **state) {
+    (void)state;
+    const int64_t rows[] = {INT64_C(1) << 50, 16, 4, 8};
+    const int64_t keys[] = {INT64_C(1) << 50, 64, 1, 8};
+    attune_device *device = session_open_device("opencl");
+    attune_explanation explanation = attune_explanation_init();
+    attune_forward_args args = attune_forward_args_init();
+    args.q = args.o = attune_tensor_contiguous(NULL, ATTUNE_DTYPE_F16, 4, rows);
+    args.k = args.v = attune_tensor_contiguous(NULL, ATTUNE_DTYPE_F16, 4, keys);
+    args.splits = ATTUNE_MERGE_PARTS_MAX;
+    assert_fails(attune_explain(device, ATTUNE_OP_FORWARD, &args, &explanation), ATTUNE_OUT_OF_MEMORY, "128 splits");
+    attune_device_close(device);
+}
+
 static void a_device_that_computes_wrongly(void **state) {
     (void)state;
     attune_device *device = NULL;
@@ -369,6 +384,7 @@ int main(void) {
         TEST(devices_of_all_platforms_are_counted_on),
         TEST(what_a_device_lacks_is_told),
         TEST(a_device_that_computes_wrongly),
+        TEST(splits_past_63_bits_are_refused),
         TEST(limits_may_be_overridden),
         TEST(a_kernel_that_does_not_build),
         TEST(a_kernel_of_too_many_work_items),

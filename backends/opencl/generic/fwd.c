@@ -71,13 +71,12 @@ static attune_status prepare(struct attune_opencl_plan *plan) {
     return ATTUNE_OK;
 }
 
-/* What each split's weights add up to. */
+/* What each split's weights add up to, beside their lse: what is too much here is so there, and core refuses it. */
 static uint64_t workspace_bytes(const struct attune_opencl_device *device, const attune_kernel_row *row,
                                 const attune_problem *problem, const attune_schedule *schedule) {
     (void)device, (void)row;
-    return schedule->splits == 1
-               ? 0
-               : sizeof(float) * (uint64_t)(schedule->splits * problem->batch * problem->heads_q * problem->rows);
+    const uint64_t states = (uint64_t)(problem->batch * problem->heads_q * problem->rows);
+    return schedule->splits == 1 ? 0 : sizeof(float) * (uint64_t)schedule->splits * states;
 }
 
 const struct attune_opencl_family attune_opencl_forward_family = {
