@@ -157,10 +157,10 @@ static void wait_microseconds(int32_t microseconds) {
 static void use_scratch(struct fake *fake, const struct fake_plan *plan, attune_pointer workspace) {
     static atomic_uchar marks;
     const unsigned char mark = (unsigned char)(atomic_fetch_add(&marks, 1) + 1);
-    volatile unsigned char *bytes = (unsigned char *)workspace.data + workspace.byte_offset;
     if (plan->workspace.size_bytes == 0) {
         return;
     }
+    volatile unsigned char *bytes = (unsigned char *)workspace.data + workspace.byte_offset;
     atomic_fetch_add(&fake->faults, (uintptr_t)bytes % ATTUNE_WORKSPACE_ALIGNMENT != 0);
     for (uint64_t i = 0; i < plan->workspace.size_bytes; i++) {
         bytes[i] = mark;

@@ -56,16 +56,20 @@ static inline void test_problem_finish(attune_problem *problem) {
     problem->heads_total = p->heads_q;
 }
 
-/* Args of forward in f32 over memory that holds q, k, v and o one after the other: B, S, H and D of all. */
+static inline float *test_part(float *memory, int64_t first) {
+    return memory == NULL ? NULL : memory + first;
+}
+
+/* Args of forward in f32 over memory that holds q, k, v and o one after the other, or NULL: B, S, H and D of all. */
 static inline attune_forward_args test_forward_args(float *memory, int64_t batch, int64_t length, int64_t heads,
                                                     int64_t head_dim) {
     const int64_t shape[ATTUNE_RANK_MAX] = {batch, length, heads, head_dim};
     const int64_t elements = batch * length * heads * head_dim;
     attune_forward_args args = attune_forward_args_init();
     args.q = attune_tensor_contiguous(memory, ATTUNE_DTYPE_F32, ATTUNE_RANK_MAX, shape);
-    args.k = attune_tensor_contiguous(memory + elements, ATTUNE_DTYPE_F32, ATTUNE_RANK_MAX, shape);
-    args.v = attune_tensor_contiguous(memory + 2 * elements, ATTUNE_DTYPE_F32, ATTUNE_RANK_MAX, shape);
-    args.o = attune_tensor_contiguous(memory + 3 * elements, ATTUNE_DTYPE_F32, ATTUNE_RANK_MAX, shape);
+    args.k = attune_tensor_contiguous(test_part(memory, elements), ATTUNE_DTYPE_F32, ATTUNE_RANK_MAX, shape);
+    args.v = attune_tensor_contiguous(test_part(memory, 2 * elements), ATTUNE_DTYPE_F32, ATTUNE_RANK_MAX, shape);
+    args.o = attune_tensor_contiguous(test_part(memory, 3 * elements), ATTUNE_DTYPE_F32, ATTUNE_RANK_MAX, shape);
     return args;
 }
 
