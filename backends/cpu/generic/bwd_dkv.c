@@ -11,6 +11,7 @@
 #include "backends/cpu/generic/backward.h"
 #include "backends/cpu/generic/listed.h"
 #include "backends/cpu/generic/load.h"
+#include "backends/cpu/generic/not_finite.h"
 #include "backends/cpu/reference/operand.h"
 #include "core/portable/work.h"
 
@@ -24,8 +25,9 @@ struct dkv_scratch {
     struct generic_matrix grad;
     struct generic_matrix dk;
     struct generic_matrix dv;
-    struct generic_matrix k_clean; /* only with dq */
-    float *dq;                     /* panels of all rows, one query head of the group after the other; NULL: no dQ */
+    struct generic_matrix k_room; /* only with dq */
+    struct generic_clean k_clean;
+    float *dq; /* panels of all rows, one query head of the group after the other; NULL: no dQ */
 };
 
 /* ---- Whether dQ is summed, too ----
@@ -84,7 +86,7 @@ static struct dkv_scratch scratch_cut(const attune_problem *problem, const attun
         .dv = attune_generic_take_matrix(&scratch, keys, problem->head_dim_v),
     };
     if (attune_generic_dkv_sums_dq(problem, schedule, threads)) {
-        cut.k_clean = attune_generic_take_matrix(&scratch, keys, problem->head_dim);
+        cut.k_room = attune_generic_take_matrix(&scratch, keys, problem->head_dim);
         cut.dq = attune_reference_take(&scratch, dq_floats(problem), 1, sizeof(float));
     }
     *out_bytes = scratch.used_bytes;
@@ -104,20 +106,12 @@ static void clear(struct generic_matrix matrix, int64_t columns) {
 
 /* ---- A tile of rows ---- */
 
-/* Q and dO as rows. A row without a visible key gives no gradient, whatever its dO. */
-static void load_rows(const struct generic_tile *tile, int64_t first, int64_t count,
-                      const struct dkv_scratch *scratch) {
-    const struct reference_vectors q = attune_generic_lane_vectors(tile, ATTUNE_OPERAND_Q, tile->first.head);
-    const struct reference_vectors dout = attune_generic_lane_vectors(tile, ATTUNE_OPERAND_DOUT, tile->first.head);
-    attune_generic_load_rows(&q, first, count, scratch->q);
-    attune_generic_load_rows(&dout, first, count, scratch->dout);
-    (void)attune_generic_clean(scratch->q, count, attune_generic_panels(q.length), scratch->q);
-    for (int64_t row = 0; row < count; row++) {
-        for (int64_t panel = 0;
-             scratch->gradient.lse[row] == -ATTUNE_INFINITY && panel < attune_generic_panels(dout.length); panel++) {
-            memset(attune_generic_at(scratch->dout, panel, row), 0, LANES * sizeof(float));
-        }
-    }
+/* Q or dO as rows, what is not finite as 0. Returns whether there is such a number. */
+static bool load_rows(const struct generic_tile *tile, attune_operand operand, int64_t first, int64_t count,
+                      struct generic_matrix out) {
+    const struct reference_vectors vectors = attune_generic_lane_vectors(tile, operand, tile->first.head);
+    attune_generic_load_rows(&vectors, first, count, out);
+    return attune_generic_clean(out, count, attune_generic_panels(vectors.length), out).is_changed;
 }
 
 /* P o Z and dS of the whole tile: 0 for strips that see none of the keys. */
@@ -151,9 +145,14 @@ static void add_dq(const struct generic_tile *tile, int64_t first, attune_interv
     for (int64_t s = 0; s < tile->strips; s++) {
         const struct generic_span span = attune_generic_strip_span(&tile->strip[s], keys);
         if (span.begin < span.end) {
-            attune_generic_multiply_transposed(
-                scratch->k_clean, span.begin, span.end, attune_generic_at(scratch->grad, s, 0), head_dim, LANES,
-                attune_generic_keep, attune_generic_panel(dq, first / LANES + s, head_dim));
+            const float *grad = attune_generic_at(scratch->grad, s, 0);
+            float *panel = attune_generic_panel(dq, first / LANES + s, head_dim);
+            attune_generic_multiply_transposed(scratch->k_clean.matrix, span.begin, span.end, grad, head_dim, LANES,
+                                               attune_generic_keep, panel);
+            if (scratch->k_clean.is_changed) {
+                attune_generic_add_not_finite_keys(scratch->gradient.k, span, head_dim,
+                                                   attune_generic_at(scratch->weight, s, 0), grad, panel);
+            }
         }
     }
 }
@@ -161,13 +160,23 @@ static void add_dq(const struct generic_tile *tile, int64_t first, attune_interv
 static void add_rows(const struct generic_tile *tile, int64_t first, int64_t count, attune_interval keys,
                      const struct dkv_scratch *scratch) {
     const attune_problem *problem = tile->run->problem;
-    attune_generic_gradient_load(tile, &scratch->gradient);
-    load_rows(tile, first, count, scratch);
+    const struct generic_gradient *gradient = &scratch->gradient;
+    attune_generic_gradient_load(tile, gradient);
+    const bool has_more_of_q = load_rows(tile, ATTUNE_OPERAND_Q, first, count, scratch->q);
+    const bool has_more_of_dout = load_rows(tile, ATTUNE_OPERAND_DOUT, first, count, scratch->dout);
     fill_pairs(tile, keys, scratch);
     attune_generic_multiply_add(scratch->grad, keys.end - keys.begin, scratch->q, count,
                                 attune_generic_panels(problem->head_dim), scratch->dk);
     attune_generic_multiply_add(scratch->weight, keys.end - keys.begin, scratch->dout, count,
                                 attune_generic_panels(problem->head_dim_v), scratch->dv);
+    if (has_more_of_q) {
+        attune_generic_add_not_finite_rows(tile, keys, gradient->q, problem->head_dim, scratch->weight, scratch->grad,
+                                           scratch->dk);
+    }
+    if (has_more_of_dout) {
+        attune_generic_add_not_finite_rows(tile, keys, gradient->dout, problem->head_dim_v, scratch->weight,
+                                           scratch->weight, scratch->dv);
+    }
     if (scratch->dq != NULL) {
         add_dq(tile, first, keys, scratch);
     }
@@ -227,7 +236,7 @@ static void key_tile(const struct attune_cpu_run *run, const struct reference_se
     if (scratch->dq != NULL) {
         const int64_t lines = attune_ceil_div(count, ATTUNE_GENERIC_BLOCK) * ATTUNE_GENERIC_BLOCK;
         scratch->k_clean =
-            attune_generic_clean(scratch->gradient.k, lines, attune_generic_panels(k.length), scratch->k_clean);
+            attune_generic_clean(scratch->gradient.k, lines, attune_generic_panels(k.length), scratch->k_room);
     }
     clear(scratch->dk, problem->head_dim);
     clear(scratch->dv, problem->head_dim_v);
@@ -273,10 +282,8 @@ static void head_unit(const void *context, int64_t unit, int32_t thread) {
     const int64_t group = problem->heads_q / problem->heads_kv;
     const struct reference_sequence sequence = attune_reference_sequence(run, unit / problem->heads_kv);
     struct dkv_scratch scratch = scratch_of(run, thread);
-    const struct generic_matrix k_clean = scratch.k_clean;
     memset(scratch.dq, 0, (size_t)dq_floats(problem) * sizeof(float));
     for (int64_t index = 0; index * run->schedule->tile_keys < sequence.mask.keys; index++) {
-        scratch.k_clean = k_clean;
         key_tile(run, &sequence, head_kv, index, &scratch);
     }
     for (int64_t head = head_kv * group; head < (head_kv + 1) * group; head++) {

@@ -9,13 +9,14 @@
 #include "backends/cpu/generic/backward.h"
 #include "backends/cpu/generic/listed.h"
 #include "backends/cpu/generic/load.h"
+#include "backends/cpu/generic/not_finite.h"
 #include "core/portable/work.h"
 
 #define LANES ATTUNE_GENERIC_LANES
 
 struct dq_scratch {
     struct generic_gradient gradient;
-    struct generic_matrix k_clean;
+    struct generic_matrix k_room;
     float *weight; /* of a strip */
     float *grad;
     float *dq; /* panels */
@@ -29,7 +30,7 @@ static struct dq_scratch scratch_cut(const attune_problem *problem, const attune
     const int64_t keys = attune_generic_round_up(schedule->tile_keys);
     const struct dq_scratch cut = {
         .gradient = attune_generic_gradient_take(&scratch, problem, rows, keys),
-        .k_clean = attune_generic_take_matrix(&scratch, keys, problem->head_dim),
+        .k_room = attune_generic_take_matrix(&scratch, keys, problem->head_dim),
         .weight = attune_generic_take_lines(&scratch, keys),
         .grad = attune_generic_take_lines(&scratch, keys),
         .dq = attune_generic_take_panels(&scratch, rows, problem->head_dim),
@@ -48,14 +49,19 @@ uint64_t attune_generic_dq_bytes(const attune_problem *problem, const attune_sch
 static void add_keys(const struct generic_tile *tile, attune_interval keys, const struct dq_scratch *scratch) {
     const int64_t head_dim = tile->run->problem->head_dim;
     const int64_t lines = (keys.end - keys.begin + ATTUNE_GENERIC_BLOCK - 1) / ATTUNE_GENERIC_BLOCK;
-    const struct generic_matrix k = attune_generic_clean(scratch->gradient.k, lines * ATTUNE_GENERIC_BLOCK,
-                                                         attune_generic_panels(head_dim), scratch->k_clean);
+    const struct generic_clean k = attune_generic_clean(scratch->gradient.k, lines * ATTUNE_GENERIC_BLOCK,
+                                                        attune_generic_panels(head_dim), scratch->k_room);
     for (int64_t s = 0; s < tile->strips; s++) {
         const struct generic_span span = attune_generic_strip_span(&tile->strip[s], keys);
         if (span.begin < span.end) {
             attune_generic_gradient_strip(tile, s, span, &scratch->gradient, false, scratch->weight, scratch->grad);
-            attune_generic_multiply_transposed(k, span.begin, span.end, scratch->grad, head_dim, LANES,
-                                               attune_generic_keep, attune_generic_panel(scratch->dq, s, head_dim));
+            float *dq = attune_generic_panel(scratch->dq, s, head_dim);
+            attune_generic_multiply_transposed(k.matrix, span.begin, span.end, scratch->grad, head_dim, LANES,
+                                               attune_generic_keep, dq);
+            if (k.is_changed) {
+                attune_generic_add_not_finite_keys(scratch->gradient.k, span, head_dim, scratch->weight, scratch->grad,
+                                                   dq);
+            }
         }
     }
 }

@@ -66,29 +66,6 @@ void attune_generic_gradient_load(const struct generic_tile *tile, const struct 
     }
 }
 
-struct generic_matrix attune_generic_clean(struct generic_matrix matrix, int64_t rows, int64_t panels,
-                                           struct generic_matrix clean) {
-    generic_vector sum = attune_generic_all(0.0f); /* 0, or NaN after anything that is not finite */
-    for (int64_t panel = 0; panel < panels; panel++) {
-        const generic_vector *from = (const generic_vector *)attune_generic_at(matrix, panel, 0);
-        for (int64_t n = 0; n < rows * VECTORS; n++) {
-            sum += from[n] * 0.0f;
-        }
-    }
-    bool is_finite = true;
-    for (int n = 0; n < ATTUNE_GENERIC_FLOATS; n++) {
-        is_finite = is_finite && sum[n] == 0.0f;
-    }
-    for (int64_t panel = 0; panel < panels && !is_finite; panel++) {
-        const generic_vector *from = (const generic_vector *)attune_generic_at(matrix, panel, 0);
-        generic_vector *to = (generic_vector *)attune_generic_at(clean, panel, 0);
-        for (int64_t n = 0; n < rows * VECTORS; n++) {
-            to[n] = attune_generic_select(from[n] * 0.0f == 0.0f, from[n], attune_generic_all(0.0f));
-        }
-    }
-    return is_finite ? matrix : clean;
-}
-
 /* ---- A strip of rows and a span of keys ---- */
 
 /* P in weight, from scores, and dA in grad, from dP. dropout: NULL, or Z. */
@@ -103,7 +80,7 @@ static void weigh(struct generic_span span, const float *lse, const float *rest,
         const generic_vector all = attune_generic_exp_difference(*p, row_lse);
         const generic_vector z = dropout == NULL ? attune_generic_all(1.0f) : ((const generic_vector *)dropout)[n];
         *da = (generic_vector)((generic_bits)(all * (z * *da + row_rest)) & seen);
-        *p = (generic_vector)((generic_bits)(all * z) & seen);
+        *p = (generic_vector)(((generic_bits)(all * z) & seen) | (~seen & INT32_MIN)); /* -0 */
     }
 }
 

@@ -28,15 +28,14 @@ struct generic_gradient attune_generic_gradient_take(struct reference_scratch *s
 void attune_generic_gradient_load(const struct generic_tile *tile, const struct generic_gradient *gradient);
 
 /* The lines of a strip's pairs: P o Z in out_weight, and in out_grad dS or, if that is asked for, dA. Both are 0 where
- * a row does not see a key. */
+ * a row does not see a key, and the weight's 0 is then -0, which no other weight is. */
 void attune_generic_gradient_strip(const struct generic_tile *tile, int64_t s, struct generic_span span,
                                    const struct generic_gradient *gradient, bool wants_da, float *out_weight,
                                    float *out_grad);
 
-/* Numbers that are not finite as 0, for products with gradients: an infinite k or q has none but NaN where it is seen,
- * and 0 * inf must not make one where it is not. Rows 0 to rows - 1. Returns matrix, or clean if there were any. */
-struct generic_matrix attune_generic_clean(struct generic_matrix matrix, int64_t rows, int64_t panels,
-                                           struct generic_matrix clean);
+static inline bool attune_generic_is_seen(float weight) {
+    return weight != 0.0f || !__builtin_signbit(weight);
+}
 
 /* dlse_i - D_i of every row lies at the start of the workspace. */
 uint64_t attune_generic_rests_bytes(const attune_problem *problem);
