@@ -19,7 +19,8 @@ static int64_t local_bytes(const struct opencl_tiling *tiling) {
         attune_max((int64_t)tiling->walked * tiling->depth, (int64_t)tiling->steps * tiling->columns);
     const int64_t scores = (int64_t)tiling->walked * tiling->held;
     const int64_t rows = 2 * attune_max(tiling->held, tiling->walked);
-    return (int64_t)sizeof(float) * (held + walked + scores + rows) + 20 * (int64_t)tiling->held;
+    return (int64_t)sizeof(float) * (held + walked + scores + rows) + 20 * (int64_t)tiling->held +
+           (int64_t)sizeof(int32_t);
 }
 
 static bool accepts(const struct attune_opencl_device *device, const attune_kernel_row *row,

@@ -28,11 +28,12 @@ typedef struct tiles {
     __local float *score; /* weights, or their gradients */
     __local float *lse;   /* of each row of the tile of rows; -inf where there is none */
     __local float *rest;  /* dlse_i - D_i */
+    __local int *found;   /* whether q, k or dout has had anything that is not finite */
 } tiles;
 
 #define LOCAL_TILES()                                                                                                  \
     __local float pool[HELD_FLOATS + WALKED_FLOATS + TILE_SCORES + 2 * ROWS_MAX] __attribute__((aligned(64)));         \
-    __local int pool_seen[2 * HELD] __attribute__((aligned(64)));                                                      \
+    __local int pool_seen[2 * HELD + 1] __attribute__((aligned(64)));                                                  \
     tiles local_;                                                                                                      \
     local_.held = pool;                                                                                                \
     local_.held_v = pool + (ATTUNE_RESIDENT ? ATTUNE_HEAD_DIM * HELD : 0);                                             \
@@ -40,6 +41,10 @@ typedef struct tiles {
     local_.score = local_.walked + WALKED_FLOATS;                                                                      \
     local_.lse = local_.score + TILE_SCORES;                                                                           \
     local_.rest = local_.lse + ROWS_MAX;                                                                               \
+    local_.found = pool_seen + 2 * HELD;                                                                               \
+    if (get_local_id(0) == 0) {                                                                                        \
+        *local_.found = 0;                                                                                             \
+    }                                                                                                                  \
     window seen;                                                                                                       \
     seen.begin = pool_seen;                                                                                            \
     seen.end = pool_seen + HELD
@@ -120,8 +125,8 @@ FN void load_rows(parameters p, const place *at, __global const float *lse, __gl
     }
 }
 
-/* P o Z in weight, which holds scores, and dS in grad, which holds dP; dA if slope is NULL. z: the tile of Z, where the
- * work-item reads its own place; NULL: 1. */
+/* P o Z in weight, which holds scores, and dS in grad, which holds dP; dA if slope is NULL. Both are UNSEEN where a row
+ * does not see a key, or sees none. z: the tile of Z, where the work-item reads its own place; NULL: 1. */
 FN void weigh(const window *seen, const tiles *local_, __local const float *z, const FLOATS *slope, FLOATS *weight,
               FLOATS *grad) {
     const int thread = get_local_id(0);
@@ -137,12 +142,12 @@ FN void weigh(const window *seen, const tiles *local_, __local const float *z, c
                 const FLOATS lse = seen->held_is_keys ? (FLOATS)local_->lse[walked] : AT(local_->lse + held);
                 const FLOATS rest = seen->held_is_keys ? (FLOATS)local_->rest[walked] : AT(local_->rest + held);
                 const FLOATS kept = z == 0 ? (FLOATS)1.0f : *(__local const FLOATS *)(z + walked * HELD + held);
-                const FLOATS p = select(softmax_weight(weight[n], lse), (FLOATS)0.0f,
-                                        weight[n] == (FLOATS)-INFINITY | lse == (FLOATS)-INFINITY);
+                const INTS unseen = weight[n] == (FLOATS)-INFINITY | lse == (FLOATS)-INFINITY;
+                const FLOATS p = softmax_weight(weight[n], lse);
                 const FLOATS da = p * (kept * grad[n] + rest);
-                /* What is not seen gives nothing, even to a gradient that is not finite. */
-                grad[n] = select(slope == 0 ? da : da * slope[n], (FLOATS)0.0f, p == (FLOATS)0.0f);
-                weight[n] = p * kept;
+                /* + 0 takes the sign off a 0. */
+                grad[n] = select((slope == 0 ? da : da * slope[n]) + 0.0f, (FLOATS)UNSEEN, unseen);
+                weight[n] = select(p * kept, (FLOATS)UNSEEN, unseen);
             }
         }
     }
@@ -272,7 +277,7 @@ attune_backward_dq(__constant const attune_opencl_attention *p, const attune_ope
                    weight, grad);
         store_scores(grad, local_.score);
         BARRIER();
-        WALK_ALL_COLUMNS(&from_k, index * WALKED, take_finite(), ATTUNE_HEAD_DIM, local_.score, local_.walked, sums);
+        WALK_ALL_COLUMNS(&from_k, index * WALKED, local_.found, ATTUNE_HEAD_DIM, local_.score, local_.walked, sums);
     }
     STORE_ALL_COLUMNS(&to_dq, first, ATTUNE_HEAD_DIM, run.scale, local_.score, sums);
 }
@@ -359,7 +364,6 @@ attune_backward_dkv(__constant const attune_opencl_attention *p, const attune_op
         of_head.head += index / (row_tiles.end - row_tiles.begin);
         const vectors from_q = q_vectors(p, &given, &of_head, OPERAND(0, q));
         const vectors from_dout = dout_vectors(p, &of_head, OPERAND(5, dout));
-        take taken = take_all();
         FLOATS weight[SCORES];
         FLOATS grad[SCORES];
 #if ATTUNE_GENERAL
@@ -374,11 +378,10 @@ attune_backward_dkv(__constant const attune_opencl_attention *p, const attune_op
                    weight, grad);
         store_scores(weight, local_.score);
         BARRIER();
-        taken.lse = local_.lse;
-        WALK_ALL_COLUMNS(&from_dout, first_row, taken, ATTUNE_HEAD_DIM_V, local_.score, local_.walked, sums_v);
+        WALK_ALL_COLUMNS(&from_dout, first_row, local_.found, ATTUNE_HEAD_DIM_V, local_.score, local_.walked, sums_v);
         store_scores(grad, local_.score);
         BARRIER();
-        WALK_ALL_COLUMNS(&from_q, first_row, take_finite(), ATTUNE_HEAD_DIM, local_.score, local_.walked, sums);
+        WALK_ALL_COLUMNS(&from_q, first_row, local_.found, ATTUNE_HEAD_DIM, local_.score, local_.walked, sums);
     }
     if (to_dk.data != 0) {
         STORE_ALL_COLUMNS(&to_dk, first, ATTUNE_HEAD_DIM, run.scale, local_.score, sums);
@@ -397,12 +400,12 @@ FN attune_interval axis_of(attune_i64 shape, attune_i64 index, attune_i64 whole)
     return shape == 1 ? interval(0, whole) : interval(index, index + 1);
 }
 
-/* sum += x, with what rounding loses kept in rest. Source: Kahan, Further remarks on reducing truncation errors (1965).
- */
+/* sum += x, with what rounding loses kept in rest: nothing once the sum is not finite, as infinity less itself is NaN.
+ * Source: Kahan, Further remarks on reducing truncation errors (1965). */
 FN void add_exactly(FLOATS x, FLOATS *sum, FLOATS *rest) {
     const FLOATS y = x - *rest;
     const FLOATS t = *sum + y;
-    *rest = (t - *sum) - y;
+    *rest = select((FLOATS)0.0f, (t - *sum) - y, isfinite(t));
     *sum = t;
 }
 
@@ -512,7 +515,7 @@ attune_backward_dsink(__constant const attune_opencl_attention *p, const attune_
             const float x = row_lse == -INFINITY ? 0.0f : attune_softmax_weight(logit, row_lse) * rests[row];
             const float y = x - lost;
             const float t = sum + y;
-            lost = (t - sum) - y;
+            lost = isfinite(t) ? (t - sum) - y : 0.0f;
             sum = t;
         }
     }

@@ -342,7 +342,7 @@ attune_forward(__constant const attune_opencl_attention *p, const attune_opencl_
         BARRIER();
 
         /* O += P V. */
-        WALK_ALL_COLUMNS(&from_v, first_key, take_all(), ATTUNE_HEAD_DIM_V, local_.score, local_.kv, sums);
+        WALK_ALL_COLUMNS(&from_v, first_key, 0, ATTUNE_HEAD_DIM_V, local_.score, local_.kv, sums);
     }
 
     /* Epilogue. */

@@ -110,39 +110,16 @@ FN void load_by_depth(const vectors *of, POSITION first, int lines, int first_d,
     }
 }
 
-/* What a product takes as it is, and what as 0. */
-typedef struct take {
-    bool only_finite; /* for products with gradients: an infinite k or q has none but NaN where it is seen, and 0 * inf
-                       * must not make one where it is not */
-    __local const float *lse; /* of each walked row: one that sees no key, -inf, gives no gradient. NULL: all do */
-} take;
-
-FN take take_all(void) {
-    take all;
-    all.only_finite = false;
-    all.lse = 0;
-    return all;
-}
-
-FN take take_finite(void) {
-    take finite = take_all();
-    finite.only_finite = true;
-    return finite;
-}
-
-/* The same elements, vector by vector. */
-FN void load_by_line(const vectors *of, POSITION first, int lines, int first_d, int depth, take taken,
+/* The same elements, vector by vector. found: set where one is not finite; NULL if nobody asks. */
+FN void load_by_line(const vectors *of, POSITION first, int lines, int first_d, int depth, __local int *found,
                      __local float *tile) {
     const int groups = depth / VECTOR;
     for (int n = get_local_id(0); n < lines * groups; n += THREADS) {
         const int d = n % groups * VECTOR;
         const int line = n / groups;
-        FLOATS x = load_from(of, first + line, first_d + d);
-        if (taken.only_finite) {
-            x = select((FLOATS)0.0f, x, isfinite(x));
-        }
-        if (taken.lse != 0 && taken.lse[line] == -INFINITY) {
-            x = (FLOATS)0.0f;
+        const FLOATS x = load_from(of, first + line, first_d + d);
+        if (found != 0 && !all(isfinite(x))) {
+            *found = 1;
         }
         AT(tile + line * depth + d) = x;
     }
@@ -151,7 +128,7 @@ FN void load_by_line(const vectors *of, POSITION first, int lines, int first_d, 
 /* The walked side of a product of scores: a CPU reads single elements of it, wherever they are. */
 FN void load_walked(const vectors *of, POSITION first, int first_d, __local float *tile) {
 #if ATTUNE_IS_CPU
-    load_by_line(of, first, WALKED, first_d, DEPTH, take_all(), tile);
+    load_by_line(of, first, WALKED, first_d, DEPTH, 0, tile);
 #else
     load_by_depth(of, first, WALKED, first_d, DEPTH, tile);
 #endif
@@ -179,6 +156,14 @@ FN void load_walked(const vectors *of, POSITION first, int first_d, __local floa
             (sum)[i_] += (factor)[i_] * (vector);                                                                      \
         }
 #endif
+
+/* The same over what is seen. */
+#define ADD_SEEN(factor, count, vector, sum)                                                                           \
+    _Pragma("unroll") for (int i_ = 0; i_ < (count); i_++) {                                                           \
+        if (is_seen((factor)[i_])) {                                                                                   \
+            (sum)[i_] += (factor)[i_] * (vector);                                                                      \
+        }                                                                                                              \
+    }
 
 #define CLEAR(count, sum)                                                                                              \
     FOR_BLOCKS                                                                                                         \
@@ -266,18 +251,24 @@ FN void walk_depth(const vectors *walked, POSITION first_walked, const vectors *
 #    define HAS_COLUMN(of, first, block) true
 #endif
 
+/* The weight of a pair that is not seen, where what it would be multiplied with may not be finite: 0 times that is NaN.
+ * The 0 of any other pair has no sign. */
+#define UNSEEN (-0.0f)
+
+FN bool is_seen(float weight) {
+    return as_uint(weight) != as_uint(UNSEEN);
+}
+
 /* out(held, column) += weight(walked, held) x walked vector, for COLUMNS columns from first on, of a tile of walked
- * vectors. The tile's own sum is made first: one long sum of 2^16 terms would be off by several 1e-6. */
-FN void walk_columns(const vectors *walked, POSITION first_walked, take taken, int first, __local const float *weight,
-                     __local float *tile, FLOATS *out) {
+ * vectors. The tile's own sum is made first: one long sum of 2^16 terms would be off by several 1e-6. found: whether
+ * anything that is not finite has been met; what is UNSEEN is then left out. NULL: nothing is UNSEEN. */
+FN void walk_columns(const vectors *walked, POSITION first_walked, __local int *found, int first,
+                     __local const float *weight, __local float *tile, FLOATS *out) {
     const int thread = get_local_id(0);
     for (int step = 0; step < WALKED; step += STEPS) {
-        take of_step = taken;
-        if (taken.lse != 0) {
-            of_step.lse = taken.lse + step;
-        }
-        load_by_line(walked, first_walked + step, STEPS, first, COLUMNS, of_step, tile);
+        load_by_line(walked, first_walked + step, STEPS, first, COLUMNS, found, tile);
         BARRIER();
+        const bool all_count = found == 0 || *found == 0;
         FOR_BLOCKS
         for (int c = 0; c < COLUMN_BLOCKS && HAS_COLUMN(walked, first, c); c++) {
             FOR_BLOCKS
@@ -289,10 +280,18 @@ FN void walk_columns(const vectors *walked, POSITION first_walked, take taken, i
                 }
                 __local const float *factor = weight + step * HELD + out_held_of(thread, h);
                 __local const float *values = tile + out_column_of(thread, c);
+                if (all_count) {
 #pragma unroll 4
-                for (int n = 0; n < STEPS; n++) {
-                    const FLOATS line = AT(values + n * COLUMNS);
-                    ADD_SCALED(factor + n * HELD, OUT_LINES, line, part);
+                    for (int n = 0; n < STEPS; n++) {
+                        const FLOATS line = AT(values + n * COLUMNS);
+                        ADD_SCALED(factor + n * HELD, OUT_LINES, line, part);
+                    }
+                } else {
+#pragma unroll 1
+                    for (int n = 0; n < STEPS; n++) {
+                        const FLOATS line = AT(values + n * COLUMNS);
+                        ADD_SEEN(factor + n * HELD, OUT_LINES, line, part);
+                    }
                 }
 #pragma unroll
                 for (int i = 0; i < OUT_LINES; i++) {
@@ -305,10 +304,10 @@ FN void walk_columns(const vectors *walked, POSITION first_walked, take taken, i
 }
 
 /* The same for all columns, a constant. */
-#define WALK_ALL_COLUMNS(walked, first_walked, taken, columns, weight, tile, out)                                      \
+#define WALK_ALL_COLUMNS(walked, first_walked, found, columns, weight, tile, out)                                      \
     FOR_BLOCKS                                                                                                         \
     for (int first_ = 0; first_ < (columns); first_ += COLUMNS) {                                                      \
-        walk_columns(walked, first_walked, taken, first_, weight, tile, (out) + OUTS(first_));                         \
+        walk_columns(walked, first_walked, found, first_, weight, tile, (out) + OUTS(first_));                         \
     }
 
 /* ---- Storing ---- */

@@ -242,6 +242,12 @@ FN void hide_unseen(const window *seen, attune_i64 first_walked, FLOATS *score) 
 
 /* ---- The score ---- */
 
+/* From 10 on it is 1, of infinity too, which a device's own may miss by some units in the last place: then infinity
+ * would not be let through by 0, but by what is left. */
+FN FLOATS softcap_tanh(FLOATS x) {
+    return select(tanh(x), copysign((FLOATS)1.0f, x), fabs(x) > 10.0f);
+}
+
 /* Scores in place of products; -inf where a pair is not seen. slope: 1 - tanh^2 of each; NULL if it is not wanted.
  * tile: of scores, where the work-item uses its own place. */
 FN void finish_scores(parameters p, const options *given, const place *at, const window *seen, float scale,
@@ -255,7 +261,7 @@ FN void finish_scores(parameters p, const options *given, const place *at, const
     if (p->softcap > 0.0f) {
         FOR_BLOCKS
         for (int n = 0; n < SCORES; n++) {
-            const FLOATS t = tanh(score[n] / p->softcap);
+            const FLOATS t = softcap_tanh(score[n] / p->softcap);
             score[n] = p->softcap * t;
             if (slope != 0) {
                 slope[n] = 1.0f - t * t;
