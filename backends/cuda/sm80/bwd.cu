@@ -66,17 +66,23 @@ __device__ float lse_at(const attune_cuda_forward_params &p, const place &at, in
 /* ---- A pair of row and key ---- */
 
 struct pair {
+    bool is_seen; /* if not, the others are 0 and not to be multiplied with: 0 times what is not finite is NaN */
     float weight; /* P after dropout: of dO in dV */
     float dlogit; /* dA: dbias */
     float dscore; /* dS: of K in dQ, of Q in dK, but for the scale */
 };
 
+/* Of a visible pair. A score of -inf hides it. */
 __device__ pair differentiate(const attune_cuda_backward_params &p, const place &at, int64_t row, int64_t key,
                               float dot, float dot_v) {
     const attune_cuda_forward_params &forward = p.forward;
     const float lse = lse_at(forward, at, row);
     const float score = finish_score(forward, at, row, key, dot);
-    const float weight = lse == -ATTUNE_INFINITY ? 0.0f : attune_softmax_weight(score, lse);
+    pair found = {};
+    if (score == -ATTUNE_INFINITY || lse == -ATTUNE_INFINITY) {
+        return found;
+    }
+    const float weight = attune_softmax_weight(score, lse);
     float kept = 1.0f;
     if (forward.dropout_threshold != 0) {
         kept =
@@ -87,7 +93,7 @@ __device__ pair differentiate(const attune_cuda_backward_params &p, const place 
         const float capped = tanhf(forward.scale * dot / forward.softcap);
         slope = 1.0f - capped * capped;
     }
-    pair found;
+    found.is_seen = true;
     found.weight = weight * kept;
     found.dlogit = weight * (kept * dot_v - *row_sum_at(p, at, row));
     found.dscore = found.dlogit * slope;
@@ -100,9 +106,8 @@ __device__ void note_pair_of_row(const attune_cuda_backward_params &p, const pla
                                  int64_t key, bool exists) {
     const int lane = threadIdx.x % LANES;
     const attune_cuda_forward_params &forward = p.forward;
-    const bool seen = exists && is_visible(forward, at, row, key);
-    own.seen[lane] = seen ? 1.0f : 0.0f;
-    if (seen) {
+    own.seen[lane] = 0.0f;
+    if (exists && is_visible(forward, at, row, key)) {
         float dot = 0.0f, dot_v = 0.0f;
         for (int d = 0; d < forward.head_dim; d++) {
             dot = fmaf(own.a[d], kv_at<T>(forward, forward.k, forward.descale_k, at, key, d), dot);
@@ -110,7 +115,9 @@ __device__ void note_pair_of_row(const attune_cuda_backward_params &p, const pla
         for (int d = 0; d < forward.head_dim_v; d++) {
             dot_v = fmaf(own.b[d], kv_at<T>(forward, forward.v, forward.descale_v, at, key, d), dot_v);
         }
-        own.dscore[lane] = differentiate(p, at, row, key, dot, dot_v).dscore;
+        const pair found = differentiate(p, at, row, key, dot, dot_v);
+        own.dscore[lane] = found.dscore;
+        own.seen[lane] = found.is_seen ? 1.0f : 0.0f;
     }
     __syncwarp();
 }
@@ -120,9 +127,8 @@ __device__ void note_pair_of_key(const attune_cuda_backward_params &p, const pla
                                  int64_t key, bool exists) {
     const int lane = threadIdx.x % LANES;
     const attune_cuda_forward_params &forward = p.forward;
-    const bool seen = exists && is_visible(forward, at, row, key);
-    own.seen[lane] = seen ? 1.0f : 0.0f;
-    if (seen) {
+    own.seen[lane] = 0.0f;
+    if (exists && is_visible(forward, at, row, key)) {
         float dot = 0.0f, dot_v = 0.0f;
         for (int d = 0; d < forward.head_dim; d++) {
             dot = fmaf(q_at<T>(forward, at, row, d), own.a[d], dot);
@@ -133,6 +139,7 @@ __device__ void note_pair_of_key(const attune_cuda_backward_params &p, const pla
         const pair found = differentiate(p, at, row, key, dot, dot_v);
         own.weight[lane] = found.weight;
         own.dscore[lane] = found.dscore;
+        own.seen[lane] = found.is_seen ? 1.0f : 0.0f;
     }
     __syncwarp();
 }
