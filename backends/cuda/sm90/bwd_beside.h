@@ -118,24 +118,27 @@ INLINE void sum_rows(const attune_sm90_backward_params &p, const row_tile &at) {
     constexpr int lanes = lanes_for(HEAD_DIM_V / CHUNK);
     constexpr int rows_at_once = BESIDE_THREADS / lanes;
     const int column = threadIdx.x % lanes * CHUNK;
-    bool is_nan = false;
+    bool is_marked = false; /* NaN, or sees no key */
     float largest_dout = 0.0f, largest_sum = 0.0f;
 #pragma unroll 4
     for (int i = threadIdx.x / lanes; i < TILE_ROWS; i += rows_at_once) {
         const int row = at.row + i;
+        const float lse = find_row_lse(p, at, row);
         float sum = 0.0f, square = 0.0f;
         if (row < at.in.rows && column < p.head_dim_v) {
             const uint4 dout = chunk_of(p.direct_dout, at, row, column);
             sum = dot_of_chunks(chunk_of(p.o, at, row, column), dout);
             square = IS_F16 ? dot_of_chunks(dout, dout) : 0.0f;
         }
+        if (lse == ATTUNE_INFINITY) { /* whatever its dO is */
+            sum = square = 0.0f;
+        }
         sum = sum_lanes<lanes>(sum);
         if (threadIdx.x % lanes == 0) {
-            if (p.dlse.data != nullptr && row < at.in.rows) {
+            if (p.dlse.data != nullptr && lse != ATTUNE_INFINITY) {
                 sum -= row_value(p.dlse, at, row);
             }
-            const float lse = find_row_lse(p, at, row);
-            is_nan = is_nan || lse != lse;
+            is_marked = is_marked || lse != lse || (lse == ATTUNE_INFINITY && row < at.in.rows);
             p.row_lse[int64_t{at.place} * ROW_VALUES + i] = lse;
             p.row_sum[int64_t{at.place} * ROW_VALUES + i] = sum;
         }
@@ -148,9 +151,9 @@ INLINE void sum_rows(const attune_sm90_backward_params &p, const row_tile &at) {
         note_largest_of_warp(p, LARGEST_DOUT, largest_dout);
         note_largest_of_warp(p, LARGEST_SUM, largest_sum);
     }
-    is_nan = __syncthreads_or(is_nan);
+    is_marked = __syncthreads_or(is_marked);
     if (threadIdx.x < ROW_VALUES - TILE_ROWS) {
-        p.row_lse[int64_t{at.place} * ROW_VALUES + TILE_ROWS + threadIdx.x] = is_nan ? 1.0f : 0.0f;
+        p.row_lse[int64_t{at.place} * ROW_VALUES + TILE_ROWS + threadIdx.x] = is_marked ? 1.0f : 0.0f;
         p.row_sum[int64_t{at.place} * ROW_VALUES + TILE_ROWS + threadIdx.x] = 0.0f;
     }
 }

@@ -274,33 +274,40 @@ struct consumer_base {
         }
     }
 
-    /* Zeroes rows of Q whose lse is NaN. What they bring is NaN by their weights, and only to keys that they see. */
-    INLINE void clear_nan_rows() const {
+    /* Zeroes rows of Q whose lse is NaN: what they bring is NaN by their weights, and only to keys that they see. And
+     * rows of Q and dO that see no key, which bring nothing, whatever they are. */
+    INLINE void clear_marked_rows() const {
         const float *lse = reinterpret_cast<const float *>(shared + LSE_OFFSET + stage() * ROW_BYTES);
         if (lse[TILE_ROWS] == 0.0f) {
             return;
         }
+        wait_dout();
         for (int i = thread; i < TILE_ROWS; i += WARPGROUP) {
-            if (index == 0 && lse[i] != lse[i]) {
-                for (int panel = 0; panel < PANELS; panel++) {
-                    clear_row(Q_OFFSET + stage() * Q_BYTES + (panel * TILE_ROWS + i) * PANEL_BYTES);
-                }
+            const bool sees_none = lse[i] == ATTUNE_INFINITY;
+            if (index == 0 && (sees_none || lse[i] != lse[i])) {
+                clear_row(Q_OFFSET + stage() * Q_BYTES, PANELS, i);
+            }
+            if (index == 1 && sees_none) {
+                clear_row(DOUT_OFFSET + stage() * DOUT_BYTES, PANELS_V, i);
             }
         }
         async_proxy_fence();
         meet();
     }
 
-    static INLINE void clear_row(int offset) {
-        for (int i = 0; i < PANEL_BYTES; i += sizeof(uint4)) {
-            *reinterpret_cast<uint4 *>(shared + offset + i) = make_uint4(0, 0, 0, 0);
+    static INLINE void clear_row(int offset, int panels, int row) {
+        for (int panel = 0; panel < panels; panel++) {
+            for (int i = 0; i < PANEL_BYTES; i += sizeof(uint4)) {
+                const int at = offset + (panel * TILE_ROWS + row) * PANEL_BYTES + i;
+                *reinterpret_cast<uint4 *>(shared + at) = make_uint4(0, 0, 0, 0);
+            }
         }
     }
 
-    /* Waits for Q, and for dO where a part of it is not the sequence's. */
+    /* Waits for Q, and for dO where a part of it is zeroed. */
     INLINE void wait_rows(int row) const {
         wait_q();
-        clear_nan_rows();
+        clear_marked_rows();
         clear_missing_rows(row);
     }
 
