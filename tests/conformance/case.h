@@ -80,6 +80,7 @@ bool conform_solved_check_same(const struct conform_solved *a, const struct conf
 void conform_list_matrix(struct conform_list *list);
 void conform_list_pairs(struct conform_list *list);
 void conform_list_edges(struct conform_list *list);
+void conform_list_not_finite(struct conform_list *list);
 void conform_list_faults(struct conform_list *list);
 void conform_list_kernels(struct conform_list *list, const struct conform_subject *subject);
 void conform_list_operations(struct conform_list *list, const struct conform_subject *subject);

@@ -147,6 +147,15 @@ static void set_outliers(struct conform_options *o) {
 static void set_large(struct conform_options *o) {
     o->values = CONFORM_VALUES_LARGE;
 }
+/* In one row: nothing of it may come to other rows, and to keys that it does not see. Softcap makes an ordinary score
+ * of an infinite one. */
+static void set_q_infinite(struct conform_options *o) {
+    o->inject = CONFORM_INJECT_Q_INFINITE;
+    o->softcap = 5;
+}
+static void set_dout_nan(struct conform_options *o) {
+    o->inject = CONFORM_INJECT_DOUT_NAN;
+}
 
 /* ---- Memory ---- */
 
@@ -239,7 +248,8 @@ enum {
     GROUP_LAYOUT = 1 << 13,
     GROUP_DTYPE = 1 << 14, /* e4m3 against o that is q */
     GROUP_OUT = 1 << 15,
-    GROUP_GRADIENTS = 1 << 16
+    GROUP_GRADIENTS = 1 << 16,
+    GROUP_INJECT = 1 << 17
 };
 
 #define FORWARD  CONFORM_PASS_FORWARD
@@ -288,6 +298,8 @@ const struct conform_feature conform_features[] = {
     {"descale_blocks", BOTH, GROUP_DESCALE | GROUP_DTYPE, true, set_descale_blocks},
     {"outliers", BOTH, GROUP_VALUES, false, set_outliers},
     {"large", BOTH, GROUP_VALUES, false, set_large},
+    {"q_infinite", BOTH, GROUP_INJECT, false, set_q_infinite},
+    {"dout_nan", BACKWARD, GROUP_INJECT, false, set_dout_nan},
     {"bhsd", BOTH, GROUP_LAYOUT, false, set_bhsd},
     {"padded", BOTH, GROUP_LAYOUT, false, set_padded},
     {"packed_qkv", BOTH, GROUP_LAYOUT, false, set_packed_qkv},

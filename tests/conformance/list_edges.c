@@ -156,28 +156,6 @@ static void add_scores(struct conform_list *list, struct conform_options options
     add_scale_far(list, options);
 }
 
-static void add_not_finite(struct conform_list *list, struct conform_options options) {
-    options.causal = true;
-    options.inject = CONFORM_INJECT_Q_NAN;
-    conform_list_add(list, "edge", "q_nan", &options);
-    options.softcap = 5;
-    conform_list_add(list, "edge", "q_nan", &options);
-    options.softcap = 0;
-    options.inject = CONFORM_INJECT_K_HIDDEN_NAN;
-    conform_list_add(list, "edge", "hidden_key", &options);
-    options.inject = CONFORM_INJECT_V_HIDDEN_NAN;
-    conform_list_add(list, "edge", "hidden_key", &options);
-    options.inject = CONFORM_INJECT_V_HIDDEN_INFINITE;
-    conform_list_add(list, "edge", "hidden_key", &options);
-    options.keys = 150; /* hidden in the last of several tiles */
-    options.window = ATTUNE_WINDOW(20, 0);
-    conform_list_add(list, "edge", "hidden_key", &options);
-    options.causal = false;
-    options.window = (attune_window){0};
-    options.inject = CONFORM_INJECT_Q_NAN;
-    conform_list_add(list, "edge", "q_nan", &options);
-}
-
 /* ---- Bytes outside ---- */
 
 static void add_outside(struct conform_list *list, struct conform_options options) {
@@ -280,8 +258,8 @@ static void add_overlaps(struct conform_list *list, struct conform_options optio
 }
 
 void conform_list_edges(struct conform_list *list) {
-    static const add_fn rows[] = {add_no_visible_key, add_no_keys, add_no_rows, add_scores,  add_not_finite,
-                                  add_outside,        add_sizes,   add_long,    add_numbers, add_overlaps};
+    static const add_fn rows[] = {add_no_visible_key, add_no_keys, add_no_rows, add_scores,  add_outside,
+                                  add_sizes,          add_long,    add_numbers, add_overlaps};
     for (size_t n = 0; n < COUNT(rows); n++) {
         for (size_t p = 0; p < COUNT(passes); p++) {
             for (size_t t = 0; t < COUNT(dtypes); t++) {

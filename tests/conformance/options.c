@@ -21,6 +21,21 @@ struct conform_options conform_options_make(attune_op op, attune_dtype dtype) {
     return options;
 }
 
+/* Which has NaN and no infinity. */
+static enum conform_inject inject_of_e4m3(enum conform_inject inject) {
+    switch (inject) {
+    case CONFORM_INJECT_Q_INFINITE:
+    case CONFORM_INJECT_Q_HIDES_ROW:
+        return CONFORM_INJECT_Q_NAN;
+    case CONFORM_INJECT_K_HIDDEN_INFINITE:
+        return CONFORM_INJECT_K_HIDDEN_NAN;
+    case CONFORM_INJECT_V_HIDDEN_INFINITE:
+        return CONFORM_INJECT_V_HIDDEN_NAN;
+    default:
+        return inject;
+    }
+}
+
 static void settle_dtypes(struct conform_options *options) {
     if (options->descale != CONFORM_DESCALE_NONE) {
         options->dtype = ATTUNE_DTYPE_E4M3;
@@ -31,9 +46,7 @@ static void settle_dtypes(struct conform_options *options) {
         options->head_dim_v = options->head_dim;
     }
     if (options->dtype == ATTUNE_DTYPE_E4M3) {
-        if (options->inject == CONFORM_INJECT_V_HIDDEN_INFINITE) {
-            options->inject = CONFORM_INJECT_V_HIDDEN_NAN;
-        }
+        options->inject = inject_of_e4m3(options->inject);
     }
     if (options->out_dtype == options->dtype) {
         options->out_dtype = ATTUNE_DTYPE_NONE;

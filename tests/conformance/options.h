@@ -43,11 +43,17 @@ enum conform_values {
 enum conform_inject {
     CONFORM_INJECT_NONE,
     CONFORM_INJECT_Q_NAN,             /* q row 1 of every sequence, one element */
+    CONFORM_INJECT_Q_INFINITE,        /* likewise (not in e4m3) */
+    CONFORM_INJECT_Q_HIDES_ROW,       /* q row 1 infinite so that all its scores are -inf (not in e4m3) */
+    CONFORM_INJECT_DOUT_NAN,          /* dout row 1, one element */
+    CONFORM_INJECT_DOUT_INFINITE,     /* likewise */
     CONFORM_INJECT_BIAS_INFINITE,     /* bias +inf at row 1, key 0 */
     CONFORM_INJECT_BIAS_HIDES_KEY,    /* bias -inf at key 0 of every row */
     CONFORM_INJECT_BIAS_HIDES_ROW,    /* bias -inf at every key of row 1 */
+    CONFORM_INJECT_BIAS_HIDES_DOUT,   /* bias -inf at key 0 and at every key of row 1; dout rows 0 and 1 have NaN */
     CONFORM_INJECT_BIAS_LOW,          /* bias -1e30 at every key of row 1: ordinary scores */
     CONFORM_INJECT_K_HIDDEN_NAN,      /* k of the last key NaN; rows that do not see it are as before */
+    CONFORM_INJECT_K_HIDDEN_INFINITE, /* k infinite likewise (not in e4m3) */
     CONFORM_INJECT_V_HIDDEN_NAN,      /* v likewise */
     CONFORM_INJECT_V_HIDDEN_INFINITE, /* v infinite likewise (not in e4m3) */
     CONFORM_INJECT_ZERO_SIGNED,       /* every second zero of q, k and v is -0: 0x80 in e4m3 */

@@ -12,9 +12,24 @@ static const char *const family_names[] = {"", ".packed_qkv", ".pool_kv", ".v_in
 static const char *const values_names[] = {"",        ".outliers", ".large",     ".flat", ".tiny",
                                            ".v_head", ".ones",     ".alternate", ".step"};
 static const char *const inject_names[] = {
-    "",          ".q_nan",        ".bias_infinite", ".bias_hides_key", ".bias_hides_row",
-    ".bias_low", ".k_hidden_nan", ".v_hidden_nan",  ".v_hidden_inf",   ".zero_signed",
-    ".mask_row"};
+    "",
+    ".q_nan",
+    ".q_inf",
+    ".q_hides_row",
+    ".dout_nan",
+    ".dout_inf",
+    ".bias_infinite",
+    ".bias_hides_key",
+    ".bias_hides_row",
+    ".bias_hides_dout",
+    ".bias_low",
+    ".k_hidden_nan",
+    ".k_hidden_inf",
+    ".v_hidden_nan",
+    ".v_hidden_inf",
+    ".zero_signed",
+    ".mask_row",
+};
 static const char *const align_names[] = {"", ".top_left", ".diagonal"};
 static const char *const slopes_names[] = {"", ".alibi_h", ".alibi_bh", ".alibi_ln2"};
 static const char *const descale_names[] = {"", ".descale_one", ".descale_bh", ".descale_blocks", ".descale_zero"};

@@ -132,7 +132,8 @@ static double row_sigma(const struct conform_scene *scene, int64_t b, int64_t h,
         for (int64_t d = 0; d < dim && probs[j] > 0; d++) {
             sum += fabs(q[d] * k[d]);
         }
-        sigma = fmax(sigma, sum * fabs(scene->scale));
+        /* An infinite product has lost nothing, and softcap makes its own size of it. */
+        sigma = fmax(sigma, isfinite(sum) ? sum * fabs(scene->scale) : options->softcap);
     }
     return sigma;
 }

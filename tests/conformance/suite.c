@@ -20,6 +20,7 @@ attune_status conform_suite_open(const char *selector, uint64_t seed, struct con
     conform_list_matrix(list);
     conform_list_pairs(list);
     conform_list_edges(list);
+    conform_list_not_finite(list);
     conform_list_faults(list);
     conform_list_kernels(list, &out_suite->subject);
     conform_list_operations(list, &out_suite->subject);

@@ -59,25 +59,56 @@ static double main_value(const struct conform_problem *problem, attune_operand o
     }
 }
 
+/* Infinite scores of row 1, all of one sign: k's first elements are positive. */
+static double hiding_row(attune_operand operand, const int64_t axis[4], double value) {
+    if (axis[3] != 0) {
+        return value;
+    }
+    if (operand == ATTUNE_OPERAND_Q && axis[1] == 1) {
+        return -INFINITY;
+    }
+    return operand == ATTUNE_OPERAND_K ? 1 + fabs(value) : value;
+}
+
+static double hiding_dout(attune_operand operand, const int64_t axis[4], double value) {
+    if (operand == ATTUNE_OPERAND_BIAS) {
+        return axis[2] == 1 || axis[3] == 0 ? -INFINITY : value;
+    }
+    return operand == ATTUNE_OPERAND_DOUT && axis[1] <= 1 && axis[3] == 0 ? NAN : value;
+}
+
 /* Whether the element lies in what the injection is about, and what it becomes. */
 static double injected(const struct conform_problem *problem, attune_operand operand,
                        const struct conform_element *element, double value) {
     const int64_t *axis = element->axis;
     bool is_bias = operand == ATTUNE_OPERAND_BIAS;
+    bool is_in_row = axis[1] == 1 && axis[2] == 0 && axis[3] == 0; /* of q or dout */
     bool is_last_key = operand <= ATTUNE_OPERAND_V && axis[1] == problem->sequence[axis[0]].keys - 1 && axis[3] == 0;
     switch (problem->options.inject) {
     case CONFORM_INJECT_Q_NAN:
-        return operand == ATTUNE_OPERAND_Q && axis[1] == 1 && axis[2] == 0 && axis[3] == 0 ? NAN : value;
+        return operand == ATTUNE_OPERAND_Q && is_in_row ? NAN : value;
+    case CONFORM_INJECT_Q_INFINITE:
+        return operand == ATTUNE_OPERAND_Q && is_in_row ? INFINITY : value;
+    case CONFORM_INJECT_Q_HIDES_ROW:
+        return hiding_row(operand, axis, value);
+    case CONFORM_INJECT_DOUT_NAN:
+        return operand == ATTUNE_OPERAND_DOUT && is_in_row ? NAN : value;
+    case CONFORM_INJECT_DOUT_INFINITE:
+        return operand == ATTUNE_OPERAND_DOUT && is_in_row ? INFINITY : value;
     case CONFORM_INJECT_BIAS_INFINITE:
         return is_bias && axis[2] == 1 && axis[3] == 0 ? INFINITY : value;
     case CONFORM_INJECT_BIAS_HIDES_KEY:
         return is_bias && axis[3] == 0 ? -INFINITY : value;
     case CONFORM_INJECT_BIAS_HIDES_ROW:
         return is_bias && axis[2] == 1 ? -INFINITY : value;
+    case CONFORM_INJECT_BIAS_HIDES_DOUT:
+        return hiding_dout(operand, axis, value);
     case CONFORM_INJECT_BIAS_LOW:
         return is_bias && axis[2] == 1 ? -1e30 : value;
     case CONFORM_INJECT_K_HIDDEN_NAN:
         return operand == ATTUNE_OPERAND_K && is_last_key ? NAN : value;
+    case CONFORM_INJECT_K_HIDDEN_INFINITE:
+        return operand == ATTUNE_OPERAND_K && is_last_key ? INFINITY : value;
     case CONFORM_INJECT_V_HIDDEN_NAN:
         return operand == ATTUNE_OPERAND_V && is_last_key ? NAN : value;
     case CONFORM_INJECT_V_HIDDEN_INFINITE:

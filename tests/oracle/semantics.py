@@ -285,8 +285,8 @@ def lse_at(one, h):
 
 
 def forward_head(p, one, h):
-    see = visible(p, one, h)
-    s = np.where(see, score(p, one, h)[1], -np.inf)
+    s = np.where(visible(p, one, h), score(p, one, h)[1], -np.inf)
+    see = s != -np.inf  # a score of -inf hides a key, too
     sink = -np.inf if p.sink is None else p.sink[h]
     m = np.maximum(s.max(axis=1, initial=-np.inf), sink)
     m = np.where(m == -np.inf, 0.0, m)  # nothing seen: any finite m gives no mass
@@ -341,8 +341,9 @@ def backward(p, o, lse, do, dlse=None, unowned=0.0):
 def backward_head(p, one, h, o, lse, do, dlse):
     """dq, dk, dv, dA and dsink of one sequence and query head."""
     q, k, v = one.q[:, h], one.k[:, h // p.group], one.v[:, h // p.group]
-    see = visible(p, one, h) & (lse != -np.inf)[:, None]  # no gradient from a row that sees nothing
     raw, s = score(p, one, h)
+    see = visible(p, one, h) & (s != -np.inf)
+    see &= (lse != -np.inf)[:, None]  # no gradient from a row that sees nothing
     z = dropout_factor(p, one, h)
     prob = np.where(see, np.exp(s - lse[:, None]), 0.0)
     delta = (do * o).sum(axis=1)

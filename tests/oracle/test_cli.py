@@ -237,6 +237,23 @@ def test_nan_in_a_query_row(tmp_path):
     assert np.isnan(outputs["o"]).sum() == 5 and np.isnan(outputs["dq"]).sum() == 6
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_dout_that_is_not_finite(value, tmp_path):
+    request = dense(64, causal=True)
+    request.do[1, 2, 3, 0] = value
+    outputs = judge(request, tmp_path)
+    assert np.isfinite(outputs["dv"][1, 5:]).all() and np.isfinite(outputs["dk"][1, 5:]).all()
+    assert not np.isfinite(outputs["dv"][1, :5, :, 0]).all(axis=0).all()
+
+
+@pytest.mark.parametrize("operand", ["q", "k"])
+def test_infinity_under_softcap(operand, tmp_path):
+    request = dense(65, causal=True, softcap=3.0)
+    getattr(request.p, operand)[1, 2, 0, 0] = np.inf
+    outputs = judge(request, tmp_path)
+    assert np.isfinite(outputs["o"]).all() and np.isnan(outputs["dq" if operand == "k" else "dk"]).any()
+
+
 @pytest.mark.parametrize("rubbish", [np.nan, np.inf, 1e30])
 def test_bytes_outside_a_sequence(rubbish, tmp_path):
     request = dense(62, seqused_q=np.array([3, 5]), seqused_k=np.array([5, 7]), causal=True)

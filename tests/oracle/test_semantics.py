@@ -224,6 +224,7 @@ def test_score_minus_infinity():
     state = forward(p)
     assert not state.probs[0, :, 1, :3].any()
     assert (state.lse[0, :, 2] == -np.inf).all() and not state.o[0, 2].any()
+    do[0, 1:3] = np.nan  # what such rows have reaches no key that they do not see
     grad = backward(p, state.o, state.lse, do, dlse)
     masked, _, _ = draw(23, B=1, Hq=2, Hkv=1, mask=p.bias == 0)
     other = backward(masked, state.o, state.lse, do, dlse)
@@ -251,6 +252,31 @@ def test_nan_in_a_query_row():
         np.testing.assert_array_equal(x[0, :, 1], y[0, :, 1])
     for x in (grad.dk, grad.dv):
         assert np.isnan(x[0, :2]).all() and np.isfinite(x[0, 2:]).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_dout_that_is_not_finite(value):
+    p, do, dlse = draw(35, B=1, Sq=4, Sk=4, Hq=2, Hkv=1, causal=True)
+    state = forward(p)
+    before = backward(p, state.o, state.lse, do, dlse)
+    do[0, 1, 0, 2] = value
+    grad = backward(p, state.o, state.lse, do, dlse)
+    assert not np.isfinite(grad.dq[0, 1, 0]).any() and np.isfinite(grad.dq).sum() == grad.dq.size - 6
+    assert np.isfinite(grad.dk[0, 2:]).all() and not np.isfinite(grad.dk[0, :2]).any()
+    np.testing.assert_array_equal(np.isfinite(grad.dv[0, 0, 0]), np.arange(5) != 2)
+    np.testing.assert_array_equal(grad.dv[0, 2:], before.dv[0, 2:])
+
+
+def test_infinite_query_under_softcap():
+    p, do, dlse = draw(36, B=1, Sq=4, Sk=4, Hq=2, Hkv=1, causal=True, softcap=2.0)
+    p.q[0, 1, 0, 2] = np.inf
+    state = forward(p)
+    assert np.isfinite(state.o).all() and np.isfinite(state.lse).all()
+    grad = backward(p, state.o, state.lse, do, dlse)
+    assert np.isfinite(grad.dq).all() and np.isfinite(grad.dv).all()
+    spoilt = np.zeros((4, 6), bool)
+    spoilt[:2, 2] = True  # the slope, 0, times infinity, of the keys that the row sees
+    np.testing.assert_array_equal(np.isnan(grad.dk[0, :, 0]), spoilt)
 
 
 # ---------------------------------------------------------------------------------------------
