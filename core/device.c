@@ -13,24 +13,12 @@
 #include "core/status_internal.h"
 #include "core/tuned_tile.h"
 
-static void override_limits(const struct attune_settings *settings, attune_device_limits *limits) {
-    if (settings->limit_processors != 0) {
-        limits->processors = settings->limit_processors;
-    }
-    if (settings->limit_shared_memory_bytes != 0) {
-        limits->shared_memory_bytes = settings->limit_shared_memory_bytes;
-    }
-    if (settings->limit_work_group_size != 0) {
-        limits->work_group_size_max = settings->limit_work_group_size;
-    }
-}
-
 static attune_status read_limits(attune_device *device) {
     device->limits.struct_size = sizeof device->limits;
     attune_status status = device->backend->device_limits(device->handle, &device->limits);
     if (status == ATTUNE_OK) {
         device->limits.architecture[sizeof device->limits.architecture - 1] = '\0';
-        override_limits(&device->settings, &device->limits);
+        attune_settings_override(&device->settings, &device->limits);
     }
     return status;
 }

@@ -94,6 +94,32 @@ attune_status attune_env_parse(const char *name, const char *value, struct attun
     return value[0] == '\0' ? ATTUNE_OK : variable->parse(variable, value, settings);
 }
 
+/* ---- ATTUNE_DEVICE_LIMITS ---- */
+
+#define LIMITS "ATTUNE_DEVICE_LIMITS"
+
+void attune_settings_override(const struct attune_settings *settings, attune_device_limits *limits) {
+    if (settings->limit_processors != 0) {
+        limits->processors = settings->limit_processors;
+    }
+    if (settings->limit_shared_memory_bytes != 0) {
+        limits->shared_memory_bytes = settings->limit_shared_memory_bytes;
+    }
+    if (settings->limit_work_group_size != 0) {
+        limits->work_group_size_max = settings->limit_work_group_size;
+    }
+}
+
+void attune_env_override_limits(attune_device_limits *limits) {
+    struct attune_settings settings;
+    attune_settings_init(&settings);
+    if (attune_env_parse(LIMITS, attune_env_get(LIMITS), &settings) == ATTUNE_OK) {
+        attune_settings_override(&settings, limits);
+    }
+}
+
+/* ---- The environment ---- */
+
 static const char *nearest_name(const char *name) {
     const char *nearest = NULL;
     int least = INT_MAX;

@@ -42,6 +42,12 @@ attune_status attune_settings_read(struct attune_settings *out_settings);
 /* host->config_get of backend.h: the value of any variable in the table, interned; "" if unset or not in the table. */
 const char *attune_env_get(const char *name);
 
+/* Puts what ATTUNE_DEVICE_LIMITS says in the place of limits. */
+void attune_settings_override(const struct attune_settings *settings, attune_device_limits *limits);
+
+/* host->limits_override of backend.h: the same, of the environment as it is now. */
+void attune_env_override_limits(attune_device_limits *limits);
+
 /* ATTUNE_LOG as it is now; the default if it cannot be read. Logs nothing and fails nothing. */
 attune_log_level attune_env_log_level(void);
 

@@ -42,6 +42,7 @@ const attune_host_services *attune_host_services_get(void) {
         .config_get = attune_env_get,
         .cache_read = attune_cache_file_read,
         .cache_write = attune_cache_file_write,
+        .limits_override = attune_env_override_limits,
     };
     return &services;
 }

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE 1 /* strcasestr */
 #include "backends/opencl/device.h"
 
-#include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "attune/backend_util.h"
@@ -19,17 +16,6 @@ attune_status attune_opencl_enter(const struct attune_opencl_device *device) {
 }
 
 /* ---- Limits ---- */
-
-/* What ATTUNE_DEVICE_LIMITS has for a key, or the device's own. Core has refused what is not as it should be. */
-static int64_t overridden(const char *key, int64_t own) {
-    const char *at = strcasestr(attune_opencl_host->config_get("ATTUNE_DEVICE_LIMITS"), key);
-    if (at == NULL) {
-        return own;
-    }
-    char *end = NULL;
-    const int64_t number = strtoll(at + strlen(key), &end, 10);
-    return toupper((unsigned char)end[0]) == 'K' ? number * 1024 : number;
-}
 
 enum fact {
     PROCESSORS,
@@ -78,14 +64,15 @@ static attune_status read_facts(const struct attune_opencl_device *device, uint6
 static void set_limits(struct attune_opencl_device *device, const uint64_t facts[FACT_COUNT]) {
     attune_device_limits *limits = &device->limits;
     snprintf(limits->architecture, sizeof limits->architecture, "opencl");
-    limits->processors = (int32_t)overridden("processors=", (int64_t)facts[PROCESSORS]);
-    limits->shared_memory_bytes = overridden("shared=", (int64_t)facts[LOCAL_BYTES]);
-    limits->work_group_size_max = overridden("workgroup=", (int64_t)facts[WORK_GROUP_SIZE]);
+    limits->processors = (int32_t)facts[PROCESSORS];
+    limits->shared_memory_bytes = (int64_t)facts[LOCAL_BYTES];
+    limits->work_group_size_max = (int64_t)facts[WORK_GROUP_SIZE];
     limits->l2_cache_bytes = (int64_t)facts[L2_BYTES];
     limits->memory_bytes = (int64_t)facts[MEMORY_BYTES];
     limits->alignment_bytes = (int32_t)(facts[ALIGNMENT_BITS] / 8);
     /* is_cpu stays false: to the planner it says that on-chip memory is a cache, which may be exceeded. Local memory is
      * a limit on every device of OpenCL. attune_device_info has what the device is. */
+    attune_opencl_host->limits_override(limits);
 }
 
 attune_status attune_opencl_device_limits(void *handle, attune_device_limits *out_limits) {

@@ -265,6 +265,9 @@ typedef struct attune_host_services {
      * key that is not there or damaged; write replaces the whole file or nothing. */
     attune_status (*cache_read)(const char *key, void **out_bytes, size_t *out_size);
     attune_status (*cache_write)(const char *key, const void *bytes, size_t size);
+    /* Puts what ATTUNE_DEVICE_LIMITS says in the place of a device's own limits, for a backend that builds its kernels
+     * for them. Core does so to what device_limits gives, and has refused a value that cannot be read. */
+    void (*limits_override)(attune_device_limits *limits);
 } attune_host_services;
 
 /* ---- The vtable ---- */

@@ -259,6 +259,20 @@ static void variables_come_from_the_table(void **state) {
     assert_string_equal(host->config_get("HOME"), "");
 }
 
+static void limits_come_from_the_variable(void **state) {
+    (void)state;
+    const attune_host_services *host = attune_host_services_get();
+    attune_device_limits limits = {.processors = 3, .shared_memory_bytes = 4, .work_group_size_max = 5};
+    host->limits_override(&limits);
+    assert_int_equal(limits.processors, 3);
+    setenv("ATTUNE_DEVICE_LIMITS", "Shared=16KiB,workgroup=64", 1);
+    host->limits_override(&limits);
+    unsetenv("ATTUNE_DEVICE_LIMITS");
+    assert_int_equal(limits.processors, 3);
+    assert_int_equal(limits.shared_memory_bytes, 16384);
+    assert_int_equal(limits.work_group_size_max, 64);
+}
+
 #define scratch_test(test) cmocka_unit_test_setup_teardown(test, make_scratch, remove_scratch)
 
 int main(void) {
@@ -272,6 +286,7 @@ int main(void) {
         scratch_test(readers_see_whole_files_only),
         scratch_test(memory_is_zeroed_and_can_be_made_to_fail),
         cmocka_unit_test(variables_come_from_the_table),
+        cmocka_unit_test(limits_come_from_the_variable),
     };
     return cmocka_run_group_tests_name("host", tests, NULL, NULL);
 }
