@@ -94,24 +94,6 @@ static bool has_svm(const struct attune_opencl_device *device) {
            (kinds & CL_DEVICE_SVM_COARSE_GRAIN_BUFFER) != 0;
 }
 
-/* Extension cl_khr_icd, by which the loader finds the driver of an object. */
-static bool has_dispatch(const struct attune_opencl_device *device) {
-    const struct attune_opencl_api *api = device->api;
-    cl_platform_id platform = NULL;
-    size_t size = 0;
-    if (api->GetDeviceInfo(device->device, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL) != CL_SUCCESS ||
-        api->GetPlatformInfo(platform, CL_PLATFORM_EXTENSIONS, 0, NULL, &size) != CL_SUCCESS) {
-        return false;
-    }
-    char *extensions = attune_opencl_host->alloc(size + 1);
-    const bool is_there =
-        extensions != NULL &&
-        api->GetPlatformInfo(platform, CL_PLATFORM_EXTENSIONS, size, extensions, NULL) == CL_SUCCESS &&
-        strstr(extensions, "cl_khr_icd") != NULL;
-    attune_opencl_host->free(extensions);
-    return is_there;
-}
-
 /* Of llvmpipe, Mesa's driver for CPUs: LP_MAX_TGSI_LOOP_ITERATIONS, shared by all loops of a work-item. */
 static attune_status check_loops(const struct attune_opencl_device *device) {
     static const char of_llvmpipe[] = "llvmpipe";
@@ -146,7 +128,7 @@ static attune_status learn(struct attune_opencl_device *device) {
     set_limits(device, facts);
     device->vector_floats = (int32_t)facts[VECTOR_FLOATS];
     device->has_svm = has_svm(device);
-    device->has_dispatch = has_dispatch(device);
+    device->has_dispatch = attune_opencl_has_dispatch(device->api, device->device);
     return attune_opencl_device_text(device->api, device->device, CL_DEVICE_VERSION, &device->version);
 }
 

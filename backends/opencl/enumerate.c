@@ -197,23 +197,57 @@ static attune_status find_root(const struct attune_opencl_api *api, cl_device_id
     return ATTUNE_OK;
 }
 
+/* Extension cl_khr_icd, by which the loader finds the driver of an object. */
+bool attune_opencl_has_dispatch(const struct attune_opencl_api *api, cl_device_id device) {
+    cl_platform_id platform = NULL;
+    size_t size = 0;
+    if (api->GetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL) != CL_SUCCESS ||
+        api->GetPlatformInfo(platform, CL_PLATFORM_EXTENSIONS, 0, NULL, &size) != CL_SUCCESS) {
+        return false;
+    }
+    char *extensions = attune_opencl_host->alloc(size + 1);
+    const bool is_there =
+        extensions != NULL &&
+        api->GetPlatformInfo(platform, CL_PLATFORM_EXTENSIONS, size, extensions, NULL) == CL_SUCCESS &&
+        strstr(extensions, "cl_khr_icd") != NULL;
+    attune_opencl_host->free(extensions);
+    return is_there;
+}
+
+/* Its place in the list; the list's count if it is not there. */
+static cl_uint find_listed(const struct list *list, cl_device_id device) {
+    cl_uint index = 0;
+    while (index < list->count && list->devices[index] != device) {
+        index++;
+    }
+    return index;
+}
+
+/* Whether what is not listed may be a part of a device, which begins with the same pointer as the device: see
+ * attune_opencl_may_be_object. */
+static bool may_be_part(const struct attune_opencl_api *api, const struct list *list, cl_device_id device) {
+    bool may_be = false;
+    for (cl_uint index = 0; index < list->count && !may_be; index++) {
+        may_be = !attune_opencl_has_dispatch(api, list->devices[index]) ||
+                 memcmp(device, list->devices[index], sizeof(void *)) == 0;
+    }
+    return may_be;
+}
+
 attune_status attune_opencl_find_index(const struct attune_opencl_api *api, cl_device_id device, int32_t *out_index) {
     struct list list = {NULL, 0, 0};
-    cl_device_id root = NULL;
-    attune_status status = find_root(api, device, &root);
-    if (status == ATTUNE_OK) {
-        status = list_all(api, &list);
-    }
+    cl_device_id root = device;
+    attune_status status = list_all(api, &list);
     if (status != ATTUNE_OK) {
         return status;
     }
-    cl_uint index = 0;
-    while (index < list.count && list.devices[index] != root) {
-        index++;
+    if (find_listed(&list, device) == list.count && may_be_part(api, &list, device)) {
+        status = find_root(api, device, &root);
     }
-    if (index == list.count) {
-        status = attune_opencl_host->fail(ATTUNE_INVALID_ARGUMENT,
-                                          "native.device is a cl_device_id that %s does not list", api->path);
+    const cl_uint index = find_listed(&list, root);
+    if (status == ATTUNE_OK && index == list.count) {
+        status = attune_opencl_host->fail(
+            ATTUNE_INVALID_ARGUMENT, "native.device is not a cl_device_id, or one that %s does not list", api->path);
     }
     attune_opencl_host->free(list.devices);
     *out_index = (int32_t)index;

@@ -12,8 +12,11 @@
 attune_status attune_opencl_find_device(int32_t index, const struct attune_opencl_api **out_api,
                                         cl_device_id *out_device);
 
-/* The index of a device, or of the one that it is a part of; NOT_FOUND if the library does not list it. */
+/* The index of a device, or of the one that it is a part of; INVALID_ARGUMENT if the library does not list it. */
 attune_status attune_opencl_find_index(const struct attune_opencl_api *api, cl_device_id device, int32_t *out_index);
+
+/* Whether objects of the device's platform all begin with the same pointer. */
+bool attune_opencl_has_dispatch(const struct attune_opencl_api *api, cl_device_id device);
 
 /* A text of the device or of its platform in memory from the host's alloc. */
 attune_status attune_opencl_device_text(const struct attune_opencl_api *api, cl_device_id device, cl_device_info fact,

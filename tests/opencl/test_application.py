@@ -366,6 +366,13 @@ def test_what_is_no_context_is_refused(library, driver):
     assert raised.value.status == "INVALID_ARGUMENT"
 
 
+def test_what_is_no_device_is_refused(library, driver):
+    native = NativeDevice(driver.context.value, ctypes.addressof(driver.device))
+    with pytest.raises(attune.Error, match="not a cl_device_id") as raised:
+        library.wrap("opencl", ctypes.addressof(native))
+    assert raised.value.status == "INVALID_ARGUMENT"
+
+
 def test_a_copy_onto_itself(device):
     data = device.alloc(4096)
     with pytest.raises(attune.Error, match="CL_MEM_COPY_OVERLAP") as raised:
