@@ -185,7 +185,9 @@ attune_status attune_opencl_memory_range(void *handle, attune_memory kind, const
     if (!attune_opencl_may_be_object(device, data)) {
         return attune_opencl_host->fail(
             ATTUNE_INVALID_ARGUMENT,
-            "%p is no cl_mem, nor memory of attune_memory_alloc (ATTUNE_MEMORY_SVM is what clSVMAlloc gave)", data);
+            "%p is no cl_mem, nor memory of attune_memory_alloc; what clSVMAlloc gave is taken for a tensor that says "
+            "ATTUNE_MEMORY_SVM, and for no copy, fill or workspace",
+            data);
     }
     return range_of_object(device, data, out_range);
 }

@@ -168,11 +168,12 @@ ATTUNE_API void attune_memory_free(attune_device *device, void *data);
 
 /* Copies bytes between host and device, or within the device, in the order of the stream.
  *
- * destination, source: a host pointer where the direction says host, else the device's memory; offsets in bytes. The
- * two ranges must not overlap. stream: NULL is the device's default stream (see attune_stream_create).
+ * destination, source: a host pointer where the direction says host, else the device's memory, but for what an
+ * application got from clSVMAlloc itself: nothing tells it from a cl_mem. Offsets are in bytes. The two ranges must not
+ * overlap. stream: NULL is the device's default stream (see attune_stream_create).
  * Visibility: on a stream, when the stream has got there; host memory must stay valid until then.
- * Threads: any. Errors: INVALID_ARGUMENT (NULL with bytes > 0, direction, a range outside its allocation where that is
- * known); DEVICE_LOST; INTERNAL (the driver's error). */
+ * Threads: any. Errors: INVALID_ARGUMENT (NULL with bytes > 0, direction, no memory of the device's, a range outside
+ * its allocation where that is known); DEVICE_LOST; INTERNAL (the driver's error). */
 ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_memory_copy(attune_device *device, attune_stream *stream,
                                                               attune_copy_direction direction, void *destination,
                                                               uint64_t destination_offset, const void *source,

@@ -90,8 +90,9 @@ ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_plan_get_workspace(const attun
  * args: as for attune_plan_create. May differ from the plan's: pointers and byte offsets (aligned as planned), scale,
  * dropout_seed, dropout_offset, and all that lies in device memory. Everything else must be equal. check (or
  * ATTUNE_CHECK=1) makes it read lengths and tables first, which blocks and is refused during capture.
- * workspace: device memory of workspace_bytes from workspace_offset on, aligned to 256 bytes, for this run alone until
- * the stream has got past it; its bytes are undefined on entry and after. NULL where attune_plan_get_workspace gave 0.
+ * workspace: device memory, as attune_memory_copy takes it, of workspace_bytes from workspace_offset on, aligned to 256
+ * bytes, for this run alone until the stream has got past it; its bytes are undefined on entry and after. NULL where
+ * attune_plan_get_workspace gave 0.
  * Visibility: in the order of the stream. Threads: any.
  * Errors: INVALID_ARGUMENT (args differ from the plan's; workspace too small or misaligned; a pointer less aligned than
  * planned; an overlap; check during capture, or what it found); OUT_OF_MEMORY (of check alone); DEVICE_LOST; INTERNAL.

@@ -263,6 +263,22 @@ def test_a_plan_on_the_callers_shared_virtual_memory(device, inputs, shared):
         device.free(workspace)
 
 
+def test_only_tensors_lie_in_the_callers_shared_virtual_memory(device, inputs, shared):
+    block, tensors = shared
+    block.write(0, inputs["q"])
+    own = device.alloc(STEP)
+    with contextlib.closing(device.plan(**tensors, splits=2)) as plan:
+        for refused in (lambda: device.copy("DEVICE_TO_DEVICE", own, block.data, 64),
+                        lambda: device.copy("DEVICE_TO_HOST", own, block.data, 64),
+                        lambda: device.copy("HOST_TO_DEVICE", block.data, own, 64),
+                        lambda: device.fill(block.data, 64, 0),
+                        lambda: plan.run(workspace=block.data.value)):
+            with pytest.raises(attune.Error, match="and for no copy, fill or workspace") as raised:
+                refused()
+            assert raised.value.status == "INVALID_ARGUMENT"
+    device.free(own)
+
+
 def test_shared_virtual_memory_that_looks_like_an_object(driver, device, inputs, shared):
     """As memory may that nobody has written yet: the driver's own objects have been there."""
     block, tensors = shared
