@@ -32,7 +32,7 @@ namespace {
                    tile_keys, stages, threads, shared, p_dtype, spill, alignment, isa, flushes, storage)               \
     struct columns_of_attune_##name {                                                                                  \
         static constexpr int HEAD_DIM = head_dim, STAGES = stages, THREADS = threads, SHARED_BYTES = shared;           \
-        static constexpr int TILE_ROWS = tile_rows, TILE_KEYS = tile_keys;                                             \
+        static constexpr int TILE_ROWS = tile_rows, TILE_KEYS = tile_keys, P_DTYPE = ATTUNE_DTYPE_##p_dtype;           \
     };
 #include "backends/cuda/kernels.def"
 #undef ATTUNE_ROW
@@ -44,6 +44,10 @@ using storage = ATTUNE_STORAGE;
 
 constexpr int HEAD_DIM = columns::HEAD_DIM; /* of q, k, v and o at most */
 constexpr int STAGES = columns::STAGES;
+
+/* Weights and their sum are 2^HEADROOM times what they are until they leave registers. f16 loses up to 2^-25 of a
+ * weight, which tells where the values of the heavy keys are close to 0; bf16 has f32's range. */
+constexpr int HEADROOM = columns::P_DTYPE == ATTUNE_DTYPE_F16 ? 11 : 0;
 
 constexpr int WARPS = 4;
 constexpr int ROWS = 16;
@@ -323,9 +327,9 @@ __device__ __forceinline__ float quad_sum(float x) {
     return x + __shfl_xor_sync(ALL_LANES, x, 2);
 }
 
-/* As attune_softmax_weight; what it flushes is nothing beside a sum of 1 and more. */
-__device__ __forceinline__ float weight_of(float score, float base) {
-    return exp2_flushed((score - base) * ATTUNE_LOG2_E);
+/* As attune_softmax_weight, times 2^octaves; what it flushes is nothing beside a sum of 1 and more. */
+__device__ __forceinline__ float weight_of(float score, float base, float octaves) {
+    return exp2_flushed(fmaf(score - base, ATTUNE_LOG2_E, octaves));
 }
 
 /* Turns scores to weights, and raises O and the states to the new maxima. */
@@ -337,12 +341,12 @@ __device__ __forceinline__ void update(warp_state *state, float (&s)[2][4]) {
         const float largest = fmaxf(fmaxf(s[0][2 * r], s[0][2 * r + 1]), fmaxf(s[1][2 * r], s[1][2 * r + 1]));
         const float raised = fmaxf(row->max, quad_max(largest));
         const float base = attune_softmax_base(raised);
-        factor[r] = weight_of(row->max, base);
+        factor[r] = weight_of(row->max, base, 0.0f);
         row->max = raised;
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            s[half][2 * r] = weight_of(s[half][2 * r], base);
-            s[half][2 * r + 1] = weight_of(s[half][2 * r + 1], base);
+            s[half][2 * r] = weight_of(s[half][2 * r], base, HEADROOM);
+            s[half][2 * r + 1] = weight_of(s[half][2 * r + 1], base, HEADROOM);
         }
         row->sum = row->sum * factor[r] + (s[0][2 * r] + s[0][2 * r + 1]) + (s[1][2 * r] + s[1][2 * r + 1]);
     }
@@ -401,15 +405,16 @@ __device__ __forceinline__ void add_values(const uint4 *slots, const float (&s)[
 
 /* ---- Epilogue ---- */
 
-/* All warps' O and states, where the ring was. */
+/* All warps' O and states, without headroom, where the ring was. */
 __device__ void share_state(warp_state *state, float *all_o, attune_softmax *all_rows) {
     const int warp = threadIdx.x / LANES;
     const int g = threadIdx.x % LANES / 4;
     const int t = threadIdx.x % 4;
+    constexpr float scale = 1.0f / (1 << HEADROOM);
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         const int row = warp * ROWS + g + 8 * r;
-        state->row[r].sum = quad_sum(state->row[r].sum);
+        state->row[r].sum = quad_sum(state->row[r].sum) * scale;
         if (t == 0) {
             all_rows[row] = state->row[r];
         }
@@ -417,8 +422,8 @@ __device__ void share_state(warp_state *state, float *all_o, attune_softmax *all
         for (int c = 0; c < V_CHUNKS; c++) {
 #pragma unroll
             for (int j = 0; j < 8; j++) {
-                all_o[row * HEAD_DIM + 64 * c + 16 * t + j] = state->o[c][j][2 * r];
-                all_o[row * HEAD_DIM + 64 * c + 16 * t + 8 + j] = state->o[c][j][2 * r + 1];
+                all_o[row * HEAD_DIM + 64 * c + 16 * t + j] = state->o[c][j][2 * r] * scale;
+                all_o[row * HEAD_DIM + 64 * c + 16 * t + 8 + j] = state->o[c][j][2 * r + 1] * scale;
             }
         }
     }
@@ -492,7 +497,7 @@ __device__ attune_softmax first_state(const attune_cuda_decode_params &p, const 
         return attune_softmax_empty();
     }
     attune_softmax state = attune_softmax_from_logit(static_cast<const float *>(sink.data)[row.head * sink.stride[0]]);
-    state.sum = threadIdx.x % 4 == 0 ? state.sum : 0.0f;
+    state.sum = threadIdx.x % 4 == 0 ? state.sum * (1 << HEADROOM) : 0.0f;
     return state;
 }
 
