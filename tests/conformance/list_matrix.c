@@ -107,6 +107,17 @@ static void add_values(struct conform_list *list, attune_op op, attune_dtype dty
     }
 }
 
+/* Over several tiles of keys. */
+static void add_moving_scores(struct conform_list *list, attune_op op, attune_dtype dtype) {
+    static const enum conform_values values[] = {CONFORM_VALUES_RISING, CONFORM_VALUES_JUMPING, CONFORM_VALUES_HEAVY};
+    for (size_t n = 0; n < COUNT(values); n++) {
+        struct conform_options options = conform_options_make(op, dtype);
+        set_shape(&options, &(struct shape){1, 40, 700, 2, 2, 32});
+        options.values = values[n];
+        conform_list_add(list, "matrix", "values", &options);
+    }
+}
+
 static void add_layouts(struct conform_list *list, attune_op op, attune_dtype dtype) {
     for (unsigned n = 0; n < 20; n++) {
         struct conform_options options = conform_options_make(op, dtype);
@@ -139,6 +150,7 @@ void conform_list_matrix(struct conform_list *list) {
         add_shapes(list, op, dtype);
         add_head_sizes(list, op, dtype);
         add_values(list, op, dtype);
+        add_moving_scores(list, op, dtype);
         add_layouts(list, op, dtype);
         add_options(list, op, dtype);
     }

@@ -68,8 +68,8 @@ static void add_sizes(struct conform_list *list, const attune_kernel_info *row, 
     add_if_claimed(list, row, "head_dim_most", &options);
 }
 
-/* More tiles than a device has processors, so that kernels that go from tile to tile do, and of a window, so that the
- * rows of a large tile differ in the key tiles that they see. */
+/* More tiles than a device has processors, so that kernels that go from tile to tile do; with a window, or causal,
+ * where the row has that, so that the rows of a large tile differ in the key tiles that they see. */
 static void add_many_tiles(struct conform_list *list, const attune_kernel_info *row, attune_dtype dtype) {
     struct conform_options options = row_options(row, dtype);
     if (row->op != ATTUNE_OP_FORWARD || row->tile_rows <= 64) {
@@ -78,8 +78,24 @@ static void add_many_tiles(struct conform_list *list, const attune_kernel_info *
     options.rows = at_most(300, row->rows_max);
     options.keys = 370;
     options.heads_q = options.heads_kv = 160;
-    options.window = ATTUNE_WINDOW(30, 0);
+    options.causal = (row->features & (ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW)) == ATTUNE_FEATURE_CAUSAL;
+    if (row->features & ATTUNE_FEATURE_WINDOW) {
+        options.window = ATTUNE_WINDOW(30, 0);
+    }
     add_if_claimed(list, row, "many_tiles", &options);
+}
+
+/* Scores whose largest moves from key tile to key tile, and weights so small that a narrow P loses them. */
+static void add_moving_scores(struct conform_list *list, const attune_kernel_info *row, attune_dtype dtype) {
+    static const enum conform_values values[] = {CONFORM_VALUES_RISING, CONFORM_VALUES_JUMPING, CONFORM_VALUES_HEAVY};
+    for (size_t n = 0; n < sizeof values / sizeof values[0]; n++) {
+        struct conform_options options = row_options(row, dtype);
+        options.batch = 1;
+        options.rows = at_most(150, row->rows_max);
+        options.keys = 600;
+        options.values = values[n];
+        add_if_claimed(list, row, "moving_scores", &options);
+    }
 }
 
 void conform_list_kernels(struct conform_list *list, const struct conform_subject *subject) {
@@ -89,6 +105,7 @@ void conform_list_kernels(struct conform_list *list, const struct conform_subjec
         for (size_t t = 0; is_attention && row->runnable && t < DTYPE_COUNT; t++) {
             add_sizes(list, row, dtypes[t]);
             add_many_tiles(list, row, dtypes[t]);
+            add_moving_scores(list, row, dtypes[t]);
             for (int f = 0; f < conform_feature_count; f++) {
                 struct conform_options options = row_options(row, dtypes[t]);
                 if (conform_feature_is_in(&conform_features[f], row->op)) {

@@ -36,7 +36,10 @@ enum conform_values {
     CONFORM_VALUES_HEAD,        /* v = 1 + its head */
     CONFORM_VALUES_ONES,        /* q = 0, v = 1 */
     CONFORM_VALUES_ALTERNATING, /* q = 0, v = 1000, -999, 1000, ...: cancels to 1/2 */
-    CONFORM_VALUES_STEP         /* q = 0, v = 0 at key 0 and 10000 behind it (256 in e4m3) */
+    CONFORM_VALUES_STEP,        /* q = 0, v = 0 at key 0 and 10000 behind it (256 in e4m3) */
+    CONFORM_VALUES_RISING,      /* scores rise by 0.3 a key, and fall in every second head */
+    CONFORM_VALUES_JUMPING,     /* scores of every 64 keys are about another level, up to 340 apart */
+    CONFORM_VALUES_HEAVY        /* 17 more at every 50th key, where v = 0: light keys make o */
 };
 
 /* One thing put on top of the values. */

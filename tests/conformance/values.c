@@ -19,6 +19,10 @@ static double flat_value(const struct conform_options *options, attune_operand o
     return operand == ATTUNE_OPERAND_Q && options->values >= CONFORM_VALUES_FLAT ? 0.0 : normal;
 }
 
+static bool is_heavy(int64_t key) {
+    return key % 50 == 0;
+}
+
 static double value_of_v(const struct conform_options *options, const struct conform_element *element, double normal) {
     int64_t j = element->axis[1];
     switch (options->values) {
@@ -32,6 +36,39 @@ static double value_of_v(const struct conform_options *options, const struct con
         return j % 2 ? -999.0 : 1000.0;
     case CONFORM_VALUES_STEP:
         return j == 0 ? 0.0 : options->dtype == ATTUNE_DTYPE_E4M3 ? 256.0 : 1e4;
+    default:
+        return normal;
+    }
+}
+
+/* What the score of a key moves by from key to key, whatever the row; 0 where values do not say. */
+static double level_of_key(const struct conform_problem *problem, const struct conform_element *element) {
+    static const double levels[] = {-300, -100, -60, -25, -9, 0, 5, 40};
+    const int64_t j = element->axis[1];
+    switch (problem->options.values) {
+    case CONFORM_VALUES_RISING:
+        return (element->axis[2] % 2 ? -0.3 : 0.3) * (double)j;
+    case CONFORM_VALUES_JUMPING:
+        return levels[conform_random_mix(problem->seed + (uint64_t)(j / 64)) % 8];
+    case CONFORM_VALUES_HEAVY:
+        return is_heavy(j) ? 17 : 0;
+    default:
+        return 0;
+    }
+}
+
+/* Values whose scores move with the key: by the first element of q, which is 1, and of k. */
+static double moving_value(const struct conform_problem *problem, attune_operand operand,
+                           const struct conform_element *element, double normal) {
+    const struct conform_options *options = &problem->options;
+    const bool is_first = element->axis[3] == 0;
+    switch (operand) {
+    case ATTUNE_OPERAND_Q:
+        return is_first ? 1 : normal;
+    case ATTUNE_OPERAND_K:
+        return is_first ? level_of_key(problem, element) * sqrt((double)options->head_dim) : normal;
+    case ATTUNE_OPERAND_V:
+        return options->values == CONFORM_VALUES_HEAVY && is_heavy(element->axis[1]) ? 0 : normal;
     default:
         return normal;
     }
@@ -53,6 +90,10 @@ static double main_value(const struct conform_problem *problem, attune_operand o
     case CONFORM_VALUES_TINY:
     case CONFORM_VALUES_HEAD:
         return operand == ATTUNE_OPERAND_V ? value_of_v(options, element, normal) : normal;
+    case CONFORM_VALUES_RISING:
+    case CONFORM_VALUES_JUMPING:
+    case CONFORM_VALUES_HEAVY:
+        return moving_value(problem, operand, element, normal);
     default:
         return operand == ATTUNE_OPERAND_V ? value_of_v(options, element, normal)
                                            : flat_value(options, operand, normal);
