@@ -4,47 +4,46 @@
 #include "core/vendor.h"
 
 #include <dlfcn.h>
-#include <stddef.h>
 
-#include "attune/device.h"
+#include "attune/backend_util.h"
 #include "core/env.h"
 #include "core/status_internal.h"
 #include "core/text.h"
 
-#define LIBRARIES_MAX (sizeof((struct attune_vendor){0}.libraries) / sizeof(const char *))
-
 static const struct attune_vendor vendors[] = {
-    {"cuda", "NVIDIA GPUs, by the CUDA driver", 40, "ATTUNE_CUDA_LIBRARY", {"libcuda.so.1", NULL, NULL}},
-    {"hip",
-     "AMD GPUs, by the HIP runtime",
-     30,
-     "ATTUNE_HIP_LIBRARY",
-     {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"}},
-    {"opencl", "any OpenCL device", 20, "ATTUNE_OPENCL_LIBRARY", {"libOpenCL.so.1", NULL, NULL}},
+#define ATTUNE_DRIVER(name, NAME, priority, description, libraries)                                                    \
+    {#name, description, priority, "ATTUNE_" #NAME "_LIBRARY", libraries},
+#include "backends/drivers.def"
+#undef ATTUNE_DRIVER
 };
 
 const struct attune_vendor *attune_vendor_at(int32_t index) {
     return index >= 0 && (size_t)index < sizeof vendors / sizeof vendors[0] ? &vendors[index] : NULL;
 }
 
-/* Left open if it can be opened: vendors' libraries start threads that outlive a dlclose. */
-static bool can_open(const char *library) {
-    return dlopen(library, RTLD_LAZY | RTLD_LOCAL) != NULL;
+/* Whether the library could be opened; if not, its reason is added to missing. It is left open: vendors' libraries
+ * start threads that outlive a dlclose. */
+static bool can_open(const char *library, char *missing, size_t capacity) {
+    if (dlopen(library, RTLD_LAZY | RTLD_LOCAL) != NULL) {
+        return true;
+    }
+    const char *reason = dlerror();
+    attune_text_append(missing, capacity, "%s%s", missing[0] == '\0' ? "" : "; ", reason == NULL ? library : reason);
+    return false;
 }
 
 attune_status attune_vendor_refuse(const struct attune_vendor *vendor) {
     const char *chosen = attune_env_get(vendor->variable);
-    const char *only[LIBRARIES_MAX] = {chosen};
-    const char *const *libraries = chosen[0] == '\0' ? vendor->libraries : only;
+    char name[ATTUNE_NAME_MAX] = "";
     char missing[ATTUNE_REASON_MAX] = "";
-    for (size_t index = 0; index < LIBRARIES_MAX && libraries[index] != NULL; index++) {
-        if (can_open(libraries[index])) {
-            return attune_fail(ATTUNE_UNAVAILABLE, "this attune has no %s backend (%s is present)", vendor->name,
-                               libraries[index]);
-        }
-        const char *reason = dlerror();
-        attune_text_append(missing, sizeof missing, "%s%s", index == 0 ? "" : "; ",
-                           reason == NULL ? libraries[index] : reason);
+    bool is_present = chosen[0] != '\0' && can_open(chosen, missing, sizeof missing);
+    for (int32_t n = 0; chosen[0] == '\0' && !is_present && attune_name_at(vendor->libraries, n, name, sizeof name);
+         n++) {
+        is_present = can_open(name, missing, sizeof missing);
+    }
+    if (is_present) {
+        return attune_fail(ATTUNE_UNAVAILABLE, "this attune has no %s backend (%s is present)", vendor->name,
+                           chosen[0] != '\0' ? chosen : name);
     }
     return attune_fail(ATTUNE_UNAVAILABLE, "this attune has no %s backend, and the driver is missing: %s", vendor->name,
                        missing);

@@ -14,9 +14,9 @@
 struct attune_vendor {
     const char *name;
     const char *description;
-    int32_t priority;         /* that its backend would have */
-    const char *variable;     /* names the library in place of these */
-    const char *libraries[3]; /* of its driver; NULL: no more */
+    int32_t priority;      /* that its backend would have */
+    const char *variable;  /* names the library in place of these */
+    const char *libraries; /* of its driver, as backends/drivers.def has them */
 };
 
 /* NULL past the last. */

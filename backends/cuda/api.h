@@ -8,12 +8,10 @@
 
 #include <cuda.h>
 
-#include "attune/backend.h"
+#include "backends/driver.h"
 
 struct attune_cuda_api {
-    void *library;
-    const char *path; /* what was opened */
-    unsigned fork_generation;
+    struct attune_driver_table driver;
 #define CUDA_FUNCTION(name, symbol, arguments) CUresult(CUDAAPI *name) arguments;
 #include "backends/cuda/cuda_api.def"
 #undef CUDA_FUNCTION

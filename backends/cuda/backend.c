@@ -7,7 +7,9 @@
 #include "backends/cuda/kernel.h"
 
 static const attune_backend backend = {
-    ATTUNE_BACKEND_HEADER("cuda", "NVIDIA devices, by the CUDA driver", 40),
+#define ATTUNE_DRIVER ATTUNE_DRIVER_BACKEND_HEADER
+#include "backends/cuda/driver.def"
+#undef ATTUNE_DRIVER
 
     .enumerate = attune_cuda_enumerate,
     .device_open = attune_cuda_device_open,

@@ -39,7 +39,7 @@ static attune_status find_device(int32_t index, const struct attune_cuda_api **o
         return status;
     }
     if (count == 0) {
-        return attune_cuda_host->fail(ATTUNE_UNAVAILABLE, "%s is there, but it sees no device", api->path);
+        return attune_cuda_host->fail(ATTUNE_UNAVAILABLE, "%s is there, but it sees no device", api->driver.path);
     }
     if (index < 0 || index >= count) {
         return attune_cuda_host->fail(ATTUNE_NOT_FOUND, "device %d; there are %d, counted from 0", index, count);

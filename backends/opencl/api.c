@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backends/opencl/api.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <string.h>
-
-#define DEFAULT_LIBRARY "libOpenCL.so.1"
+#include "backends/driver_open.h"
 
 /* Of cl_khr_icd and of NVIDIA's driver; the headers here do not name the latter. */
 #define PLATFORM_NOT_FOUND  (-1001)
@@ -15,94 +10,38 @@
 
 const attune_host_services *attune_opencl_host;
 
-/* Two threads that come first may both open the library; the second's table is freed. So no lock is held while a
- * vendor's initialisers run. The library is never closed: its threads would outlive it. */
-static _Atomic(struct attune_opencl_api *) opened_api;
+static _Atomic(struct attune_driver_table *) opened;
 
-/* ---- Forks ---- */
-
-/* Counts the forks between this process and the one that loaded attune. */
-static atomic_uint fork_generation;
-
-static void count_fork(void) {
-    atomic_fetch_add(&fork_generation, 1);
-}
-
-static void watch_forks(void) {
-    (void)pthread_atfork(NULL, NULL, count_fork);
-}
-
-bool attune_opencl_api_is_forked(const struct attune_opencl_api *api) {
-    return atomic_load(&fork_generation) != api->fork_generation;
-}
-
-/* ---- Opening ---- */
-
-static attune_status load_symbols(struct attune_opencl_api *api) {
-    void *symbol = NULL;
-    /* POSIX lets a void * from dlsym be a function pointer; ISO C only lets it be copied. */
-#define CL_FUNCTION(result, name, arguments)                                                                           \
-    symbol = dlsym(api->library, "cl" #name);                                                                          \
-    if (symbol == NULL) {                                                                                              \
-        return attune_opencl_host->fail(ATTUNE_UNAVAILABLE, "%s has no cl" #name ": it is older than OpenCL 1.2",      \
-                                        api->path);                                                                    \
-    }                                                                                                                  \
-    memcpy(&api->name, &symbol, sizeof symbol);
-#define CL_FUNCTION_2_0(result, name, arguments)                                                                       \
-    symbol = dlsym(api->library, "cl" #name);                                                                          \
-    memcpy(&api->name, &symbol, sizeof symbol);
+static const struct attune_driver_function functions[] = {
+#define CL_FUNCTION(result, name, arguments)     {"cl" #name, offsetof(struct attune_opencl_api, name), false},
+#define CL_FUNCTION_2_0(result, name, arguments) {"cl" #name, offsetof(struct attune_opencl_api, name), true},
 #include "backends/opencl/cl_api.def"
 #undef CL_FUNCTION
 #undef CL_FUNCTION_2_0
-    return ATTUNE_OK;
-}
+};
 
-static attune_status open_library(struct attune_opencl_api *api) {
-    const char *configured = attune_opencl_host->config_get("ATTUNE_OPENCL_LIBRARY");
-    api->path = configured[0] != '\0' ? configured : DEFAULT_LIBRARY;
-    api->library = dlopen(api->path, RTLD_NOW | RTLD_LOCAL);
-    if (api->library == NULL) {
-        return attune_opencl_host->fail(ATTUNE_UNAVAILABLE, "%s", dlerror());
-    }
-    return load_symbols(api);
-}
-
-static attune_status make_api(struct attune_opencl_api **out_api) {
-    static pthread_once_t forks_watched = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&forks_watched, watch_forks);
-    struct attune_opencl_api *api = attune_opencl_host->alloc(sizeof *api);
-    if (api == NULL) {
-        return attune_opencl_host->fail(ATTUNE_OUT_OF_MEMORY, "the library's function table, %zu bytes", sizeof *api);
-    }
-    api->fork_generation = atomic_load(&fork_generation);
-    const attune_status status = open_library(api);
-    if (status != ATTUNE_OK) {
-        attune_opencl_host->free(api);
-        return status;
-    }
-    *out_api = api;
-    return ATTUNE_OK;
-}
+static const struct attune_driver driver = {
+#define ATTUNE_DRIVER ATTUNE_DRIVER_LIBRARIES
+#include "backends/opencl/driver.def"
+#undef ATTUNE_DRIVER
+    .functions = functions,
+    .function_count = sizeof functions / sizeof functions[0],
+    .table_bytes = sizeof(struct attune_opencl_api),
+    .older = "it is older than OpenCL 1.2",
+    .opened = "opened OpenCL",
+};
 
 attune_status attune_opencl_api_open(const struct attune_opencl_api **out_api) {
-    struct attune_opencl_api *api = atomic_load(&opened_api);
-    if (api == NULL) {
-        struct attune_opencl_api *made = NULL;
-        const attune_status status = make_api(&made);
-        if (status != ATTUNE_OK) {
-            return status;
-        }
-        if (atomic_compare_exchange_strong(&opened_api, &api, made)) {
-            api = made;
-        } else {
-            attune_opencl_host->free(made);
-        }
+    const struct attune_driver_table *table = NULL;
+    const attune_status status = attune_driver_open(&driver, attune_opencl_host, &opened, &table);
+    if (status == ATTUNE_OK) {
+        *out_api = (const struct attune_opencl_api *)table;
     }
-    if (attune_opencl_api_is_forked(api)) {
-        return attune_opencl_host->fail(ATTUNE_UNAVAILABLE, "this process is a fork of one that had opened OpenCL");
-    }
-    *out_api = api;
-    return ATTUNE_OK;
+    return status;
+}
+
+bool attune_opencl_api_is_forked(const struct attune_opencl_api *api) {
+    return attune_driver_is_forked(&api->driver);
 }
 
 /* ---- What the driver says ---- */

@@ -11,12 +11,10 @@
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
 
-#include "attune/backend.h"
+#include "backends/driver.h"
 
 struct attune_opencl_api {
-    void *library;
-    const char *path; /* what was opened */
-    unsigned fork_generation;
+    struct attune_driver_table driver;
 #define CL_FUNCTION(result, name, arguments) result(CL_API_CALL *name) arguments;
 #define CL_FUNCTION_2_0                      CL_FUNCTION
 #include "backends/opencl/cl_api.def"

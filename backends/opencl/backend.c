@@ -7,7 +7,9 @@
 #include "backends/opencl/kernel.h"
 
 static const attune_backend backend = {
-    ATTUNE_BACKEND_HEADER("opencl", "any device, by OpenCL", 20),
+#define ATTUNE_DRIVER ATTUNE_DRIVER_BACKEND_HEADER
+#include "backends/opencl/driver.def"
+#undef ATTUNE_DRIVER
 
     .enumerate = attune_opencl_enumerate,
     .device_open = attune_opencl_device_open,

@@ -135,8 +135,9 @@ static attune_status list_devices(const struct attune_opencl_api *api, const cl_
 static attune_status count_platforms(const struct attune_opencl_api *api, cl_uint *out_count) {
     const cl_int result = api->GetPlatformIDs(0, NULL, out_count);
     if (result == PLATFORM_NOT_FOUND || (result == CL_SUCCESS && *out_count == 0)) {
-        return attune_opencl_host->fail(
-            ATTUNE_UNAVAILABLE, "%s is there, but no platform: no driver is installed (clGetPlatformIDs)", api->path);
+        return attune_opencl_host->fail(ATTUNE_UNAVAILABLE,
+                                        "%s is there, but no platform: no driver is installed (clGetPlatformIDs)",
+                                        api->driver.path);
     }
     return attune_opencl_check(result, "clGetPlatformIDs");
 }
@@ -171,7 +172,8 @@ attune_status attune_opencl_find_device(int32_t index, const struct attune_openc
         return status;
     }
     if (list.count == 0) {
-        status = attune_opencl_host->fail(ATTUNE_UNAVAILABLE, "%s and a driver are there, but no device", api->path);
+        status =
+            attune_opencl_host->fail(ATTUNE_UNAVAILABLE, "%s and a driver are there, but no device", api->driver.path);
     } else if (index < 0 || (cl_uint)index >= list.count) {
         status = attune_opencl_host->fail(ATTUNE_NOT_FOUND, "device %d; there are %u, counted from 0", (int)index,
                                           (unsigned)list.count);
@@ -246,8 +248,9 @@ attune_status attune_opencl_find_index(const struct attune_opencl_api *api, cl_d
     }
     const cl_uint index = find_listed(&list, root);
     if (status == ATTUNE_OK && index == list.count) {
-        status = attune_opencl_host->fail(
-            ATTUNE_INVALID_ARGUMENT, "native.device is not a cl_device_id, or one that %s does not list", api->path);
+        status = attune_opencl_host->fail(ATTUNE_INVALID_ARGUMENT,
+                                          "native.device is not a cl_device_id, or one that %s does not list",
+                                          api->driver.path);
     }
     attune_opencl_host->free(list.devices);
     *out_index = (int32_t)index;

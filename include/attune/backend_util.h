@@ -239,6 +239,22 @@ static inline bool attune_begins(const char *text, const char *beginning) {
     return *beginning == '\0';
 }
 
+/* Copies one of names that are separated by single blanks. False if there are not so many, or it does not fit. */
+static inline bool attune_name_at(const char *names, int32_t index, char *out_name, size_t capacity) {
+    for (; index > 0 && *names != '\0'; names++) {
+        index -= *names == ' ';
+    }
+    size_t length = 0;
+    for (; names[length] != '\0' && names[length] != ' ' && length < capacity; length++) {
+        out_name[length] = names[length];
+    }
+    if (length == 0 || length == capacity) {
+        return false;
+    }
+    out_name[length] = '\0';
+    return true;
+}
+
 ATTUNE_EXTERN_C_END
 
 #endif

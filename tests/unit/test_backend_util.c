@@ -196,6 +196,22 @@ static void test_beginnings_in_any_case(void **state) {
     assert_false(attune_begins("@", "`") || attune_begins("[", "{") || attune_begins("\xC0", "\xE0"));
 }
 
+static void test_names_of_a_list(void **state) {
+    (void)state;
+    char name[8] = "as was";
+    assert_true(attune_name_at("one two three", 0, name, sizeof name));
+    assert_string_equal(name, "one");
+    assert_true(attune_name_at("one two three", 2, name, sizeof name));
+    assert_string_equal(name, "three");
+    assert_false(attune_name_at("one two three", 3, name, sizeof name));
+    assert_false(attune_name_at("", 0, name, sizeof name));
+    assert_true(attune_name_at("1234567 2", 0, name, sizeof name));
+    assert_string_equal(name, "1234567");
+    assert_false(attune_name_at("12345678 2", 0, name, sizeof name)); /* its end does not fit */
+    assert_true(attune_name_at("12345678 2", 1, name, sizeof name));
+    assert_string_equal(name, "2");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ceil_div),
@@ -209,6 +225,7 @@ int main(void) {
         cmocka_unit_test(test_a_grid_that_fits_is_kept),
         cmocka_unit_test(test_grids_past_65535),
         cmocka_unit_test(test_beginnings_in_any_case),
+        cmocka_unit_test(test_names_of_a_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
