@@ -7,13 +7,12 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "backend.h"
 #include "bench_plot.h"
 #include "bench_report.h"
 #include "commands.h"
-#include "files/staged.h"
+#include "outputs.h"
 #include "progress.h"
 
 static const char usage[] = "attune bench - how fast: time, speed and share of the ceiling\n"
@@ -46,8 +45,7 @@ struct bench {
     struct point *points;
     int count;
     int total;
-    struct staged_file csv;
-    struct staged_file plot;
+    struct outputs outputs;
 };
 
 /* ---- The sweep ---- */
@@ -121,8 +119,7 @@ static enum tool_exit run(struct bench *bench) {
 
 typedef void (*writer)(FILE *stream, const struct point *points, int count);
 
-static enum tool_exit stage(const struct bench *bench, const char *flag, const char *path, writer write,
-                            struct staged_file *out_staged) {
+static enum tool_exit stage(struct bench *bench, const char *flag, const char *path, writer write) {
     char *text = NULL;
     size_t size = 0;
     FILE *stream = path ? open_memstream(&text, &size) : NULL;
@@ -133,22 +130,9 @@ static enum tool_exit stage(const struct bench *bench, const char *flag, const c
     write(stream, bench->points, bench->count);
     bool is_whole = !ferror(stream);
     is_whole = fclose(stream) == 0 && is_whole;
-    char message[FILES_MESSAGE_BYTES];
-    struct files_report report = {path, message, sizeof message};
-    enum files_status status = FILES_OK;
-    if (is_whole)
-        status = staged_file_create(path, &(struct staged_part){text, size}, 1, &report, out_staged);
+    enum tool_exit status = is_whole ? outputs_add_text(&bench->outputs, flag, path, text, size) : tool_fail_memory();
     free(text);
-    if (!is_whole)
-        return tool_fail_memory();
-    return status ? tool_fail_file(status, flag, message) : TOOL_OK;
-}
-
-static enum tool_exit commit(const char *flag, const char *path, struct staged_file *staged) {
-    char message[FILES_MESSAGE_BYTES];
-    struct files_report report = {path, message, sizeof message};
-    enum files_status status = path ? staged_file_commit(staged, &report) : FILES_OK;
-    return status ? tool_fail_file(status, flag, message) : TOOL_OK;
+    return status;
 }
 
 /* A wrong result before all; success if anything ran; else the first failure. */
@@ -163,20 +147,11 @@ static enum tool_exit judge(const struct bench *bench) {
     return has_run ? TOOL_OK : bench->points[0].status;
 }
 
-static enum tool_exit stage_both(struct bench *bench) {
-    const struct options *options = &bench->options;
-    enum tool_exit status = stage(bench, "--csv", options->csv, bench_write_csv, &bench->csv);
-    if (!status)
-        status = stage(bench, "--plot", options->plot, bench_write_plot, &bench->plot);
-    if (!status && options->csv && options->plot && strcmp(bench->csv.target, bench->plot.target) == 0)
-        status = tool_fail(TOOL_BAD_INPUT, "--csv %s and --plot %s are one file: each output needs a file of its own",
-                           options->csv, options->plot);
-    return status;
-}
-
 static enum tool_exit report(struct bench *bench) {
     const struct options *options = &bench->options;
-    enum tool_exit status = stage_both(bench);
+    enum tool_exit status = stage(bench, "--csv", options->csv, bench_write_csv);
+    if (!status)
+        status = stage(bench, "--plot", options->plot, bench_write_plot);
     if (!status && options->json)
         status = bench_print_json(bench->points, bench->count);
     else if (!status)
@@ -186,9 +161,7 @@ static enum tool_exit report(struct bench *bench) {
     if (!status)
         status = judge(bench);
     if (!status)
-        status = commit("--csv", options->csv, &bench->csv);
-    if (!status)
-        status = commit("--plot", options->plot, &bench->plot);
+        status = outputs_commit(&bench->outputs);
     return status;
 }
 
@@ -206,8 +179,7 @@ int attune_tool_bench(int argc, char **argv) {
         if (!status)
             status = report(&bench);
     }
-    staged_file_discard(&bench.plot);
-    staged_file_discard(&bench.csv);
+    outputs_release(&bench.outputs);
     attune_device_close(bench.reference);
     free(bench.points);
     options_release(&bench.options);

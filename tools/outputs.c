@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "outputs.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "files/npy.h"
@@ -26,6 +25,12 @@ static enum tool_exit check_differs(const struct outputs *outputs, const struct 
     return TOOL_OK;
 }
 
+static enum tool_exit add(struct outputs *outputs, const struct output *output) {
+    enum tool_exit status = check_differs(outputs, output);
+    outputs->item[outputs->count++] = *output;
+    return status;
+}
+
 enum tool_exit outputs_add(struct outputs *outputs, struct tensors *tensors, const char *flag, const char *path,
                            const attune_tensor *tensor) {
     if (outputs->count == OUTPUTS_MAX)
@@ -40,34 +45,33 @@ enum tool_exit outputs_add(struct outputs *outputs, struct tensors *tensors, con
     if (path)
         staged = npy_stage(path, &array, &output.staged, message, sizeof message);
     array_release(&array);
-    if (staged)
-        return tool_fail_file(staged, flag, message);
-    status = check_differs(outputs, &output);
-    outputs->item[outputs->count++] = output;
-    return status;
+    return staged ? tool_fail_file(staged, flag, message) : add(outputs, &output);
 }
 
-static void remove_first(const struct outputs *outputs, int count) {
-    for (int i = 0; i < count; ++i) {
-        if (outputs->item[i].path)
-            remove(outputs->item[i].path);
-    }
+enum tool_exit outputs_add_text(struct outputs *outputs, const char *flag, const char *path, const char *text,
+                                size_t size_bytes) {
+    struct output output = {.flag = flag, .path = path, .checksum = checksum(text, (int64_t)size_bytes)};
+    char message[FILES_MESSAGE_BYTES];
+    struct files_report report = {path, message, sizeof message};
+    const struct staged_part part = {text, size_bytes};
+    enum files_status staged = staged_file_create(path, &part, 1, &report, &output.staged);
+    return staged ? tool_fail_file(staged, flag, message) : add(outputs, &output);
 }
 
 enum tool_exit outputs_commit(struct outputs *outputs) {
+    struct staged_file *staged[OUTPUTS_MAX];
+    const char *flags[OUTPUTS_MAX];
+    int count = 0;
     for (int i = 0; i < outputs->count; ++i) {
-        struct output *output = &outputs->item[i];
-        if (!output->path)
-            continue;
-        char message[FILES_MESSAGE_BYTES];
-        struct files_report report = {output->path, message, sizeof message};
-        enum files_status status = staged_file_commit(&output->staged, &report);
-        if (status) {
-            remove_first(outputs, i);
-            return tool_fail_file(status, output->flag, message);
+        if (outputs->item[i].path) {
+            flags[count] = outputs->item[i].flag;
+            staged[count++] = &outputs->item[i].staged;
         }
     }
-    return TOOL_OK;
+    char message[FILES_MESSAGE_BYTES];
+    int failed = 0;
+    enum files_status status = staged_files_commit(staged, count, message, sizeof message, &failed);
+    return status ? tool_fail_file(status, flags[failed], message) : TOOL_OK;
 }
 
 void outputs_release(struct outputs *outputs) {

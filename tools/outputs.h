@@ -28,7 +28,11 @@ struct outputs {
 enum tool_exit outputs_add(struct outputs *outputs, struct tensors *tensors, const char *flag, const char *path,
                            const attune_tensor *tensor);
 
-/* Puts the files in place. On failure none of them is. */
+/* The same of a text, a file in any case: path is not NULL. */
+enum tool_exit outputs_add_text(struct outputs *outputs, const char *flag, const char *path, const char *text,
+                                size_t size_bytes);
+
+/* Puts the files in place. On failure none of them is, and what they were to replace is there. */
 enum tool_exit outputs_commit(struct outputs *outputs);
 
 /* Removes what is not in place. */

@@ -184,8 +184,10 @@ static void staged_files_wait_for_the_commit(void **state) {
     assert_int_not_equal(access(second, F_OK), 0);
     assert_int_equal(scratch_count(), 3);
 
-    const struct files_report report = {first, message, sizeof message};
-    assert_int_equal(staged_file_commit(&staged[0], &report), FILES_OK);
+    int failed = -1;
+    assert_int_equal(staged_files_commit(&(struct staged_file *){&staged[0]}, 1, message, sizeof message, &failed),
+                     FILES_OK);
+    assert_int_equal(failed, -1);
     assert_file_is(first, &array);
     staged_file_discard(&staged[1]);
     assert_int_not_equal(access(second, F_OK), 0);
@@ -206,10 +208,66 @@ static void failed_commit_leaves_nothing(void **state) {
     assert_int_equal(npy_stage(path, &array, &staged, message, sizeof message), FILES_OK);
     array_release(&array);
     assert_int_equal(mkdir(path, 0700), 0);
-    const struct files_report report = {path, message, sizeof message};
-    assert_int_equal(staged_file_commit(&staged, &report), FILES_IO_ERROR);
+    int failed = -1;
+    assert_int_equal(staged_files_commit(&(struct staged_file *){&staged}, 1, message, sizeof message, &failed),
+                     FILES_IO_ERROR);
+    assert_int_equal(failed, 0);
     assert_told(message, "cannot take its name");
     assert_int_equal(scratch_count(), 1);
+}
+
+static void assert_content_is(const char *path, const char *content) {
+    char bytes[64] = "";
+    FILE *stream = fopen(path, "r");
+    assert_non_null(stream);
+    assert_int_equal(fread(bytes, 1, sizeof bytes - 1, stream), strlen(content));
+    fclose(stream);
+    assert_string_equal(bytes, content);
+}
+
+/* The name of one of several has become a directory's: those before it get back what they had, and those behind it are
+ * not touched. */
+static void one_that_cannot_be_named_undoes_the_others(void **state) {
+    (void)state;
+    static const char *const names[] = {"old.npy", "new.npy", "directory.npy", "last.npy"};
+    enum { COUNT = 4 };
+    const char *old = scratch_file(names[0], "old", 3);
+    const char *last = scratch_file(names[3], "last", 4);
+    struct array array = small_array();
+    struct staged_file files[COUNT] = {{0}};
+    struct staged_file *staged[COUNT];
+    for (int i = 0; i < COUNT; ++i) {
+        staged[i] = &files[i];
+        assert_int_equal(npy_stage(scratch_path(names[i]), &array, staged[i], message, sizeof message), FILES_OK);
+    }
+    array_release(&array);
+    assert_int_equal(mkdir(scratch_path(names[2]), 0700), 0);
+
+    int failed = -1;
+    assert_int_equal(staged_files_commit(staged, COUNT, message, sizeof message, &failed), FILES_IO_ERROR);
+    assert_int_equal(failed, 2);
+    assert_told(message, "directory.npy: cannot take its name");
+    assert_content_is(old, "old");
+    assert_content_is(last, "last");
+    assert_int_equal(scratch_count(), 3); /* and the directory, but nothing that is new */
+}
+
+static void all_are_named(void **state) {
+    (void)state;
+    const char *old = scratch_file("old.npy", "old", 3);
+    const char *new = scratch_path("new.npy");
+    struct array array = small_array();
+    struct staged_file files[2] = {{0}};
+    assert_int_equal(npy_stage(old, &array, &files[0], message, sizeof message), FILES_OK);
+    assert_int_equal(npy_stage(new, &array, &files[1], message, sizeof message), FILES_OK);
+    int failed = -1;
+    assert_int_equal(
+        staged_files_commit((struct staged_file *[]){&files[0], &files[1]}, 2, message, sizeof message, &failed),
+        FILES_OK);
+    assert_file_is(old, &array);
+    assert_file_is(new, &array);
+    array_release(&array);
+    assert_int_equal(scratch_count(), 2);
 }
 
 /* Names that another run left behind are stepped over. */
@@ -230,12 +288,20 @@ static void leftovers_do_not_block(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(missing_folder_is_refused),        IN_FOLDER(what_is_no_regular_file_is_not_replaced),
-        IN_FOLDER(types_without_a_name_are_refused), IN_FOLDER(longest_name_is_written),
-        IN_FOLDER(a_name_too_long_is_refused),       IN_FOLDER(umask_decides_who_may_read),
-        IN_FOLDER(old_content_is_replaced),          IN_FOLDER(link_stays_and_its_file_is_replaced),
-        IN_FOLDER(full_disk_leaves_nothing),         IN_FOLDER(staged_files_wait_for_the_commit),
-        IN_FOLDER(failed_commit_leaves_nothing),     IN_FOLDER(leftovers_do_not_block),
+        IN_FOLDER(missing_folder_is_refused),
+        IN_FOLDER(what_is_no_regular_file_is_not_replaced),
+        IN_FOLDER(types_without_a_name_are_refused),
+        IN_FOLDER(longest_name_is_written),
+        IN_FOLDER(a_name_too_long_is_refused),
+        IN_FOLDER(umask_decides_who_may_read),
+        IN_FOLDER(old_content_is_replaced),
+        IN_FOLDER(link_stays_and_its_file_is_replaced),
+        IN_FOLDER(full_disk_leaves_nothing),
+        IN_FOLDER(staged_files_wait_for_the_commit),
+        IN_FOLDER(failed_commit_leaves_nothing),
+        IN_FOLDER(leftovers_do_not_block),
+        IN_FOLDER(one_that_cannot_be_named_undoes_the_others),
+        IN_FOLDER(all_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,10 +92,9 @@ enum files_status npy_stage(const char *path, const struct array *array, struct 
 }
 
 enum files_status npy_write(const char *path, const struct array *array, char *message, size_t message_bytes) {
-    const struct files_report report = {path, message, message_bytes};
     struct staged_file staged = {0};
     const enum files_status status = npy_stage(path, array, &staged, message, message_bytes);
     if (status != FILES_OK)
         return status;
-    return staged_file_commit(&staged, &report);
+    return staged_files_commit(&(struct staged_file *){&staged}, 1, message, message_bytes, &(int){0});
 }

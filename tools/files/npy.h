@@ -17,7 +17,7 @@ enum files_status npy_read(const char *path, struct array *out_array, char *mess
 enum files_status npy_parse(const void *bytes, size_t size_bytes, struct array *out_array, char *message,
                             size_t message_bytes);
 
-/* Writes `array` beside `path`, for staged_file_commit() to put in place: version 1.0, C order.
+/* Writes `array` beside `path`, for staged_files_commit() to put in place: version 1.0, C order.
  * FILES_INVALID for bf16 and e4m3, which .npy cannot name. The array stays the caller's. */
 enum files_status npy_stage(const char *path, const struct array *array, struct staged_file *out_staged, char *message,
                             size_t message_bytes);

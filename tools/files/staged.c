@@ -113,7 +113,7 @@ static enum files_status write_parts(int descriptor, const struct staged_part *p
 
 enum files_status staged_file_create(const char *path, const struct staged_part *parts, int part_count,
                                      const struct files_report *report, struct staged_file *out_staged) {
-    struct staged_file staged = {0};
+    struct staged_file staged = {.path = path};
     int descriptor = -1;
     enum files_status status = find_target(path, report, &staged.target);
     if (status == FILES_OK)
@@ -127,21 +127,75 @@ enum files_status staged_file_create(const char *path, const struct staged_part 
     return status;
 }
 
-enum files_status staged_file_commit(struct staged_file *staged, const struct files_report *report) {
-    enum files_status status = FILES_OK;
-    if (rename(staged->temporary, staged->target) == 0) {
-        free(staged->temporary);
-        staged->temporary = NULL;
-    } else {
-        status = files_report_fail(report, FILES_IO_ERROR, "cannot take its name: %s", strerror(errno));
+/* Gives what has the target's name another one as well, so that it can be put back. Where the file system has no links
+ * it has only that one until the new file is in place. */
+static enum files_status keep_replaced(struct staged_file *staged, const struct files_report *report) {
+    static const char suffix[] = ".old";
+    struct stat about;
+    if (lstat(staged->target, &about) != 0 || !S_ISREG(about.st_mode))
+        return FILES_OK;
+    void *name = NULL;
+    const size_t bytes = strlen(staged->temporary) + sizeof suffix;
+    const enum files_status status = files_allocate((int64_t)bytes, report, &name);
+    if (status != FILES_OK)
+        return status;
+    snprintf(name, bytes, "%s%s", staged->temporary, suffix);
+    if (link(staged->target, name) != 0 && rename(staged->target, name) != 0) {
+        const int error = errno;
+        free(name);
+        return files_report_fail(report, FILES_IO_ERROR, "cannot be replaced: %s", strerror(error));
     }
-    staged_file_discard(staged);
+    staged->replaced = name;
+    return FILES_OK;
+}
+
+static enum files_status take_name(struct staged_file *staged, const struct files_report *report) {
+    if (rename(staged->temporary, staged->target) != 0)
+        return files_report_fail(report, FILES_IO_ERROR, "cannot take its name: %s", strerror(errno));
+    free(staged->temporary);
+    staged->temporary = NULL;
+    return FILES_OK;
+}
+
+static void put_back(struct staged_file *staged) {
+    if (staged->replaced == NULL) {
+        if (staged->temporary == NULL)
+            unlink(staged->target);
+    } else if (rename(staged->replaced, staged->target) != 0) {
+        free(staged->replaced); /* what it names stays, if only there */
+        staged->replaced = NULL;
+    }
+}
+
+enum files_status staged_files_commit(struct staged_file *const *staged, int count, char *message, size_t message_bytes,
+                                      int *out_failed) {
+    enum files_status status = FILES_OK;
+    int done = 0;
+    while (done < count && status == FILES_OK) {
+        const struct files_report report = {staged[done]->path, message, message_bytes};
+        if (done < count - 1)
+            status = keep_replaced(staged[done], &report);
+        if (status == FILES_OK)
+            status = take_name(staged[done], &report);
+        if (status != FILES_OK)
+            *out_failed = done;
+        done++;
+    }
+    for (int i = 0; i < done; ++i) {
+        if (status != FILES_OK)
+            put_back(staged[i]);
+    }
+    for (int i = 0; i < count; ++i)
+        staged_file_discard(staged[i]);
     return status;
 }
 
 void staged_file_discard(struct staged_file *staged) {
     if (staged->temporary != NULL)
         unlink(staged->temporary);
+    if (staged->replaced != NULL)
+        unlink(staged->replaced);
+    free(staged->replaced);
     free(staged->temporary);
     free(staged->target);
     *staged = (struct staged_file){0};
