@@ -77,7 +77,7 @@ static void add_many_tiles(struct conform_list *list, const attune_kernel_info *
     }
     options.rows = at_most(300, row->rows_max);
     options.keys = 370;
-    options.heads_q = options.heads_kv = 160;
+    options.heads_q = options.heads_kv = 80;
     options.causal = (row->features & (ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW)) == ATTUNE_FEATURE_CAUSAL;
     if (row->features & ATTUNE_FEATURE_WINDOW) {
         options.window = ATTUNE_WINDOW(30, 0);
