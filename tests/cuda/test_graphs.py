@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 import contextlib
 import math
 
+import pytest
 import torch
 from problem import Problem, assert_right
 
@@ -26,14 +27,16 @@ def replay(graph, problem, **options):
     assert_right(problem, **options)
 
 
-def test_planned_run_with_other_inputs(device):
-    problem = Problem()
+@pytest.mark.parametrize("length", [70, 1500])
+def test_planned_run_with_other_inputs(device, length):
+    problem = Problem(rows=length, keys=length + 60, heads_q=8)
     plan = device.plan(causal=True, **problem.tensors())
     workspace = torch.empty(plan.workspace_bytes + 1, dtype=torch.uint8, device="cuda")
     graph = capture(device, lambda stream: plan.run(stream, workspace.data_ptr()))
     assert problem.o.isnan().all(), "captured, not run"
     for _ in range(3):
         problem.redraw()
+        workspace.fill_(255)
         replay(graph, problem, causal=True)
     del graph
     plan.close()

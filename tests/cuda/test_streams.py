@@ -9,6 +9,7 @@ import threading
 import driver
 import pytest
 import torch
+from attune import BACKWARD, FORWARD
 from problem import Problem, assert_right
 
 DELAY_CYCLES = 50_000_000  # some 30 ms
@@ -63,6 +64,75 @@ def test_two_streams_at_once(device):
     torch.cuda.synchronize()
     for problem in problems:
         assert_right(problem, causal=True)
+
+
+class Planned:
+    """A problem, its plan on a stream of its own, and a workspace that is dirty before each run."""
+
+    def __init__(self, device, op, problem, **fields):
+        self.problem = problem
+        self.native = torch.cuda.Stream()
+        self.stream = device.wrap_stream(self.native.cuda_stream)
+        self.plan = device.plan(op, **fields)
+        self.workspace = torch.empty(self.plan.workspace_bytes + 1, dtype=torch.uint8, device="cuda")
+
+    def run(self):
+        with torch.cuda.stream(self.native):
+            self.workspace.fill_(255)
+            self.plan.run(self.stream, self.workspace.data_ptr())
+
+    def close(self):
+        self.plan.close()
+        self.stream.close()
+
+
+def test_plans_side_by_side(device):
+    """Kernels that draw their tiles from a counter, several in flight: the bits that each gives alone."""
+    with contextlib.ExitStack() as opened:
+        every = []
+        for seed in range(4):
+            problem = Problem(rows=1500, keys=1500, heads_q=8, heads_kv=8, seed=seed)
+            every.append(Planned(device, FORWARD, problem, causal=True, **problem.tensors()))
+            opened.enter_context(contextlib.closing(every[-1]))
+            torch.cuda.synchronize()
+            every[-1].run()
+            torch.cuda.synchronize()
+            assert_right(problem, causal=True)
+        alone = [each.problem.o.clone() for each in every]
+        torch.cuda.synchronize()
+        for _ in range(10):
+            for each in every:
+                with torch.cuda.stream(each.native):
+                    each.problem.o.fill_(math.nan)
+                each.run()
+        torch.cuda.synchronize()
+        assert all(torch.equal(each.problem.o, o) for each, o in zip(every, alone))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+def test_deterministic_backward_on_two_streams(device, head_dim, causal):
+    problem = Problem(batch=8, rows=2048, keys=2048, heads_q=2048 // head_dim, heads_kv=2048 // head_dim,
+                      head_dim=head_dim)
+    torch.cuda.synchronize()
+    device.forward(causal=causal, **problem.tensors())
+    device.synchronize()
+    dout = torch.randn_like(problem.q)
+    with contextlib.ExitStack() as opened:
+        every, first = [], None
+        for _ in range(2):
+            gradients = {"d" + name: torch.empty_like(getattr(problem, name)) for name in "qkv"}
+            every.append((Planned(device, BACKWARD, problem, causal=causal, deterministic=True, dout=dout,
+                                  **problem.tensors(), **gradients), gradients.values()))
+            opened.enter_context(contextlib.closing(every[-1][0]))
+        torch.cuda.synchronize()
+        for _ in range(20):
+            for planned, _ in every:
+                planned.run()
+            torch.cuda.synchronize()
+            first = first or [x.clone() for x in every[0][1]]
+            for _, gradients in every:
+                assert all(torch.equal(x, expected) for x, expected in zip(gradients, first))
 
 
 @pytest.mark.parametrize("own_streams", [True, False])
