@@ -55,19 +55,57 @@ class Cell:
         return self.kv_bytes() / seconds / 1e9 if self.what == "decode" else self.flops() / seconds / 1e12
 
 
-def length_cell(what, dtype, causal, head_dim, length):
+def length_cell(what, dtype, causal, head_dim, length, group=1):
+    """group: query heads of a kv head."""
     heads = HIDDEN // head_dim
-    return Cell(what, dtype, causal, TOKENS // length, length, length, heads, heads, head_dim)
+    return Cell(what, dtype, causal, TOKENS // length, length, length, heads, heads // group, head_dim)
 
 
 def decode_cell(dtype, batch, heads_q, heads_kv, keys):
     return Cell("decode", dtype, False, batch, 1, keys, heads_q, heads_kv, DECODE_HEAD_DIM)
 
 
+# ---- Inputs ----
+
+
+def multiplied(factor):
+    """Large logits."""
+    def change(cell, q, k):
+        q.mul_(factor)
+    return change
+
+
+def with_levels(levels_of):
+    """Scores of key j are about levels_of(keys)[j]."""
+    def change(cell, q, k):
+        q[..., 0] = 1
+        k[..., 0] = levels_of(cell.keys).view(1, -1, 1) * math.sqrt(cell.head_dim)
+    return change
+
+
+def rising(octaves):
+    """By some octaves a key, towards the first one."""
+    return with_levels(lambda keys: torch.arange(keys, device="cuda") * (-octaves * math.log(2)))
+
+
+def jumping(height):
+    """Every 128 keys another level."""
+    def levels_of(keys):
+        levels = torch.rand(-(-keys // 128), device="cuda") * (height * math.log(2))
+        return levels.repeat_interleave(128)[:keys]
+    return with_levels(levels_of)
+
+
+# Changes to normal values that make an online softmax do more or less work.
+DATA = {"normal": multiplied(1.0), "x8": multiplied(8.0), "x30": multiplied(30.0), "rising.05": rising(0.05),
+        "rising.3": rising(0.3), "rising1": rising(1.0), "jumping60": jumping(60.0), "jumping300": jumping(300.0)}
+
+
 class Inputs:
     """Sets of q, k, v, BSHD, drawn anew for each cell."""
 
-    def __init__(self, cell, seed):
+    def __init__(self, cell, seed, data="normal"):
+        torch.manual_seed(seed)
         generator = torch.Generator("cuda").manual_seed(seed)
         q_shape = (cell.batch, cell.rows, cell.heads_q, cell.head_dim)
         kv_shape = (cell.batch, cell.keys, cell.heads_kv, cell.head_dim)
@@ -77,11 +115,9 @@ class Inputs:
 
         count = min(SETS_MAX, math.ceil(CACHE_BYTES / cell.kv_bytes()))
         self.sets = [(draw(q_shape), draw(kv_shape), draw(kv_shape)) for _ in range(count)]
+        for q, k, _ in self.sets:
+            DATA[data](cell, q, k)
         self.dout = draw(q_shape).to(cell.o_dtype()) if cell.what == "backward" else None
-
-    def at(self, turn):
-        return self.sets[turn % len(self.sets)]
-
 
 # ---- Whether it is right ----
 

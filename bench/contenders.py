@@ -26,9 +26,8 @@ class Contender:
 
 
 class Attune(Contender):
-    name = "attune"
-
-    def __init__(self, device, kernel, cell, inputs):
+    def __init__(self, name, device, kernel, cell, inputs):
+        self.name = name
         q, k, v = inputs.sets[0]
         first = {"q": q, "k": k, "v": v, "causal": cell.causal}
         o = torch.full(q.shape, math.nan, dtype=cell.o_dtype(), device="cuda")

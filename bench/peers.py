@@ -4,29 +4,31 @@
     peers.py --library build/libattune.so [--csv FILE] [options]
 
 Forward and backward: batch x length = 16384 tokens, hidden size 2048. Decode: one row, and as many keys as its list in
-cells.py says. Random normal inputs; attune's result is checked against float64 before a cell is timed; times are
-medians by events (JAX's by the host's clock, over several calls at once). A ratio above 1: attune is faster.
+cells.py says. attune's result is checked against float64 before a cell is timed; times are medians by events (JAX's by
+the host's clock, over several calls at once). A ratio above 1: attune is faster. --beside shows what a change or a
+choice gains, as that of the Hopper forward to go by sum, beside a build with NVCC_APPEND_FLAGS=-DATTUNE_SM90_BY_MAXIMUM.
 
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
 import csv
 import functools
+import itertools
 import statistics
 import sys
 import time
 
 import attune
 import torch
-from cells import DECODES, DTYPES, LENGTHS, NORM_LIMIT, Inputs, decode_cell, error_of, length_cell
+from cells import DATA, DECODES, DTYPES, LENGTHS, NORM_LIMIT, Inputs, decode_cell, error_of, length_cell
 from contenders import PEERS, Attune, Unavailable
 
 TURNS_MIN, TURNS_MAX = 3, 50
 DELAY_CYCLES = 20_000_000  # some 10 ms, in which the host queues work ahead of the card
 SHORT_DELAY_CYCLES = 200_000
 HOST_CLOCK_CALLS = 5
-COLUMNS = ["what", "dtype", "mask", "head_dim", "batch", "rows", "keys", "heads_q", "heads_kv", "contender", "kernel",
-           "seconds", "rate", "unit", "turns", "error"]
+COLUMNS = ["what", "dtype", "mask", "head_dim", "batch", "rows", "keys", "heads_q", "heads_kv", "data", "contender",
+           "kernel", "seconds", "rate", "unit", "turns", "error"]
 
 # ---- Timing ----
 
@@ -91,8 +93,9 @@ def measure(contenders, seconds):
 class Outcome:
     """Of a cell: seconds by contender, and why others are missing."""
 
-    def __init__(self, cell):
+    def __init__(self, cell, data):
         self.cell = cell
+        self.data = data
         self.seconds = {}
         self.kernels = {}
         self.missing = {}
@@ -121,9 +124,9 @@ def gather(outcome, makers, inputs):
     return contenders
 
 
-def run_cell(cell, makers, seconds, seed):
-    outcome = Outcome(cell)
-    inputs = Inputs(cell, seed)
+def run_cell(cell, data, makers, seconds, seed):
+    outcome = Outcome(cell, data)
+    inputs = Inputs(cell, seed, data)
     contenders = gather(outcome, makers, inputs)
     if contenders and contenders[0].name == "attune":
         outcome.error = error_of(cell, inputs, contenders[0].results())
@@ -173,16 +176,16 @@ def write_csv(path, outcomes):
             unit = "GB/s" if cell.what == "decode" else "TFLOP/s"
             for name, seconds in outcome.seconds.items():
                 writer.writerow([cell.what, cell.dtype, cell.mask(), cell.head_dim, cell.batch, cell.rows, cell.keys,
-                                 cell.heads_q, cell.heads_kv, name, outcome.kernels[name], f"{seconds:.9f}",
-                                 f"{cell.rate(seconds):.2f}", unit, outcome.turns,
+                                 cell.heads_q, cell.heads_kv, outcome.data, name, outcome.kernels[name],
+                                 f"{seconds:.9f}", f"{cell.rate(seconds):.2f}", unit, outcome.turns,
                                  outcome.error if name == "attune" and outcome.error is not None else ""])
 
 
 # ---- The command ----
 
 
-def groups(args):
-    """Titles of tables, and their cells."""
+def tables(args):
+    """Titles, and their cells."""
     for what in args.passes:
         for dtype in args.dtypes:
             if what == "decode":
@@ -191,7 +194,8 @@ def groups(args):
             for head_dim in args.dims:
                 for mask in args.masks:
                     yield (f"{what} {dtype} d {head_dim} {mask}, TFLOP/s",
-                           [length_cell(what, dtype, mask == "causal", head_dim, length) for length in args.lengths])
+                           [length_cell(what, dtype, mask == "causal", head_dim, length, args.group)
+                            for length in args.lengths])
 
 
 def parse_args():
@@ -207,38 +211,46 @@ def parse_args():
     parser.add_argument("--dtypes", type=words, default=["bf16"], help=f"of {', '.join(DTYPES)}")
     parser.add_argument("--dims", type=numbers, default=[64, 128, 256], help="head sizes of forward and backward")
     parser.add_argument("--lengths", type=numbers, default=LENGTHS)
+    parser.add_argument("--group", type=int, default=1, help="query heads of a kv head, in forward")
+    parser.add_argument("--data", type=words, default=["normal"], help=f"of {', '.join(DATA)}")
     parser.add_argument("--masks", type=words, default=["full", "causal"])
     parser.add_argument("--peers", type=words, default=list(PEERS), help=f"of {', '.join(PEERS)}, or none")
+    parser.add_argument("--beside", help="libattune.so of another build, for a peer")
     parser.add_argument("--kernel", help="attune's kernel row; default the one that it chooses")
     parser.add_argument("--seconds", type=float, default=0.5, help="to measure a cell for")
     parser.add_argument("--budget", type=float, default=float("inf"), help="seconds after which no cell is begun")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--csv", help="where to write every figure")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.group > 1 and "backward" in args.passes:
+        parser.error("--group: the check of backward is without groups")
+    return args
 
 
 def main():
     args = parse_args()
     began = time.perf_counter()
-    device = attune.Library(args.library).open("cuda:0")
-    makers = {"attune": (DTYPES, functools.partial(Attune, device, args.kernel))}
+    devices = {name: attune.Library(path).open("cuda:0") for name, path in
+               (("attune", args.library), ("beside", args.beside)) if path}
+    makers = {name: (DTYPES, functools.partial(Attune, name, device, args.kernel)) for name, device in devices.items()}
     makers |= {name: PEERS[name] for name in args.peers if name != "none"}
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, "
           f"seed {args.seed}\n")
     every = []
     left_out = 0
-    for title, cells in groups(args):
+    for (title, cells), data in itertools.product(tables(args), args.data):
         outcomes = []
         for cell in cells:
             if time.perf_counter() - began > args.budget:
                 left_out += 1
                 continue
-            outcomes.append(run_cell(cell, makers, args.seconds, args.seed))
+            outcomes.append(run_cell(cell, data, makers, args.seconds, args.seed))
             torch.cuda.empty_cache()
         if outcomes:
-            print_table(title, outcomes)
+            print_table(title if data == "normal" else f"{title}, {data}", outcomes)
         every += outcomes
-    device.close()
+    for device in devices.values():
+        device.close()
     if args.csv:
         write_csv(args.csv, every)
     wrong = sum(not outcome.is_right() for outcome in every)
