@@ -41,8 +41,8 @@ static void written_files_come_back(void **state) {
                                             ARRAY_I8,  ARRAY_U64, ARRAY_U32, ARRAY_U16, ARRAY_U8,  ARRAY_BOOL};
     static const int64_t shape[ARRAY_MAX_RANK] = {2, 3, 1, 2, 1, 3, 2, 2};
     const char *path = scratch_path("a.npy");
-    for (size_t t = 0; t < sizeof types / sizeof types[0]; ++t) {
-        for (int rank = 0; rank <= ARRAY_MAX_RANK; ++rank) {
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+        for (int rank = 0; rank <= ARRAY_MAX_RANK; rank++) {
             struct array written = scratch_array(types[t], rank, shape);
             struct array read = {0};
             assert_int_equal(npy_write(path, &written, message, sizeof message), FILES_OK);
@@ -59,7 +59,7 @@ static void zero_sizes_come_back(void **state) {
     (void)state;
     static const int64_t shapes[][3] = {{0, 3, 4}, {3, 0, 4}, {0, 0, 0}};
     const char *path = scratch_path("a.npy");
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; ++i) {
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         struct array written = scratch_array(ARRAY_F32, 3, shapes[i]);
         struct array read = {0};
         assert_int_equal(npy_write(path, &written, message, sizeof message), FILES_OK);
@@ -93,7 +93,7 @@ static void header_is_numpy_s(void **state) {
 
 static void versions_are_read(void **state) {
     (void)state;
-    for (int version = 1; version <= 3; ++version) {
+    for (int version = 1; version <= 3; version++) {
         const struct file_bytes file =
             compose_npy(version, "{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }     \n", 8);
         struct array array = {0};
@@ -113,7 +113,7 @@ static void header_spellings_are_read(void **state) {
         "  {  'fortran_order' : False , 'shape' : ( 2 , 3 , ) , 'descr' : '=f4' , }  \n",
         "{'descr': '|f4',\n 'fortran_order': False,\n\t'shape': (2, 3)}\r\n\n",
     };
-    for (size_t i = 0; i < sizeof spellings / sizeof spellings[0]; ++i) {
+    for (size_t i = 0; i < sizeof spellings / sizeof spellings[0]; i++) {
         const struct file_bytes file = compose_npy(1, spellings[i], 24);
         struct array array = {0};
         assert_int_equal(parse(&file, &array), FILES_OK);
@@ -140,14 +140,17 @@ static void check_fortran(const char *descr, int element_bytes) {
     assert_int_equal(parse(&file, &array), FILES_OK);
     const unsigned char *element = array.data;
     int64_t index[4];
-    for (index[0] = 0; index[0] < shape[0]; ++index[0])
-        for (index[1] = 0; index[1] < shape[1]; ++index[1])
-            for (index[2] = 0; index[2] < shape[2]; ++index[2])
-                for (index[3] = 0; index[3] < shape[3]; ++index[3]) {
+    for (index[0] = 0; index[0] < shape[0]; index[0]++) {
+        for (index[1] = 0; index[1] < shape[1]; index[1]++) {
+            for (index[2] = 0; index[2] < shape[2]; index[2]++) {
+                for (index[3] = 0; index[3] < shape[3]; index[3]++) {
                     const int64_t from = fortran_position(index, shape) * element_bytes;
                     assert_memory_equal(element, file.bytes + start + from, (size_t)element_bytes);
                     element += element_bytes;
                 }
+            }
+        }
+    }
     array_release(&array);
 }
 
@@ -171,74 +174,75 @@ static void fortran_order_without_elements(void **state) {
 #define DESCR   "'descr': '<f4', "
 #define FORTRAN "'fortran_order': False, "
 
+static const struct {
+    const char *header;
+    const char *reason;
+} lying_headers[] = {
+    {"", "header ends at byte 0 where '{'"},
+    {"\n", "where '{'"},
+    {"{}\n", "no key 'descr'"},
+    {"{" DESCR FORTRAN "}\n", "no key 'shape'"},
+    {"{" DESCR "'shape': (6,)}\n", "no key 'fortran_order'"},
+    {"{" FORTRAN "'shape': (6,)}\n", "no key 'descr'"},
+    {"{" DESCR DESCR FORTRAN "'shape': (6,)}\n", "key 'descr' twice"},
+    {"{" DESCR FORTRAN "'shape': (6,), 'extra': 1}\n", "key 'extra'; known are"},
+    {"{" DESCR FORTRAN "'shape': (6,)\n", "where ',' or '}'"},
+    {"{" DESCR FORTRAN "'shape': (6,)}", "does not end with a newline"},
+    {"{" DESCR FORTRAN "'shape': (6,)} x\n", "where nothing but spaces"},
+    {"{" DESCR FORTRAN "'shape': (6,)}}\n", "where nothing but spaces"},
+    {"{,}\n", "a key or '}'"},
+    {"{" DESCR FORTRAN "'shape': (6,),,}\n", "a key or '}'"},
+    {"{'descr' '<f4'}\n", "where ':'"},
+    {"{descr: '<f4'}\n", "a key or '}'"},
+    {"{'descr: '<f4'}\n", "key 'descr: '"},
+    {"{'de\\x73cr': '<f4'}\n", "without escapes"},
+    {"{'descr': '<f4}", "a closing quote"},
+    {"{'descr': 'a type of a very, very long name'}\n", "a short string"},
+    {"{'descr': [('x', '<f4')]}\n", "no structured types"},
+    {"{'descr': None}\n", "no structured types"},
+    {"{'descr': '>f4'}\n", "'>f4' is big-endian"},
+    {"{'descr': '<c8'}\n", "descr '<c8' is not"},
+    {"{'descr': '<V2'}\n", "descr '<V2' is not"},
+    {"{'descr': '<f16'}\n", "descr '<f16' is not"},
+    {"{'descr': 'f4'}\n", "descr 'f4' is not"},
+    {"{'descr': '<f'}\n", "descr '<f' is not"},
+    {"{'descr': ''}\n", "descr '' is not"},
+    {"{'fortran_order': 0}\n", "True or False"},
+    {"{'fortran_order': 'True'}\n", "True or False"},
+    {"{'fortran_order': Falsehood}\n", "',' or '}'"},
+    {"{'shape': 6}\n", "the shape as a tuple"},
+    {"{'shape': [6]}\n", "the shape as a tuple"},
+    {"{'shape': (6)}\n", "where ','"},
+    {"{'shape': (,)}\n", "a size"},
+    {"{'shape': (6,,)}\n", "a size"},
+    {"{'shape': (6", "','"},
+    {"{'shape': (6,", "a size"},
+    {"{'shape': (2 3)}\n", "','"},
+    {"{'shape': (2, 3 4)}\n", "',' or ')'"},
+    {"{'shape': (-6,)}\n", "negative size"},
+    {"{'shape': (2, -3)}\n", "negative size"},
+    {"{'shape': (6.0,)}\n", "','"},
+    {"{'shape': (6L,)}\n", "','"},
+    {"{'shape': (06,)}\n", "leading zeros"},
+    {"{'shape': (0x6,)}\n", "','"},
+    {"{'shape': (9223372036854775808,)}\n", "a size past 2^63 - 1"},
+    {"{'shape': (99999999999999999999999,)}\n", "a size past 2^63 - 1"},
+    {"{'shape': (1, 1, 1, 1, 1, 1, 1, 1, 1)}\n", "more than 8 sizes"},
+    {"{" DESCR FORTRAN "'shape': (9223372036854775807,)}\n", "more than 2^63 - 1 bytes"},
+    {"{" DESCR FORTRAN "'shape': (4294967296, 4294967296)}\n", "more than 2^63 - 1 bytes"},
+    {"{" DESCR FORTRAN "'shape': (0, 4294967296, 4294967296)}\n", "more than 2^63 - 1"},
+    {"{" DESCR FORTRAN "'shape': (2305843009213693951,)}\n", "takes 9223372036854775804 bytes"},
+    {"{" DESCR FORTRAN "'shape': (5,)}\n", "(5,) of f32 takes 20 bytes, but 24 follow"},
+    {"{" DESCR FORTRAN "'shape': (7,)}\n", "takes 28 bytes, but 24 follow"},
+    {"{" DESCR FORTRAN "'shape': ()}\n", "() of f32 takes 4 bytes, but 24 follow"},
+    {"{" DESCR FORTRAN "'shape': (0,)}\n", "takes 0 bytes, but 24 follow"},
+};
+
 static void lying_headers_are_refused(void **state) {
     (void)state;
-    static const struct {
-        const char *header;
-        const char *reason;
-    } lies[] = {
-        {"", "header ends at byte 0 where '{'"},
-        {"\n", "where '{'"},
-        {"{}\n", "no key 'descr'"},
-        {"{" DESCR FORTRAN "}\n", "no key 'shape'"},
-        {"{" DESCR "'shape': (6,)}\n", "no key 'fortran_order'"},
-        {"{" FORTRAN "'shape': (6,)}\n", "no key 'descr'"},
-        {"{" DESCR DESCR FORTRAN "'shape': (6,)}\n", "key 'descr' twice"},
-        {"{" DESCR FORTRAN "'shape': (6,), 'extra': 1}\n", "key 'extra'; known are"},
-        {"{" DESCR FORTRAN "'shape': (6,)\n", "where ',' or '}'"},
-        {"{" DESCR FORTRAN "'shape': (6,)}", "does not end with a newline"},
-        {"{" DESCR FORTRAN "'shape': (6,)} x\n", "where nothing but spaces"},
-        {"{" DESCR FORTRAN "'shape': (6,)}}\n", "where nothing but spaces"},
-        {"{,}\n", "a key or '}'"},
-        {"{" DESCR FORTRAN "'shape': (6,),,}\n", "a key or '}'"},
-        {"{'descr' '<f4'}\n", "where ':'"},
-        {"{descr: '<f4'}\n", "a key or '}'"},
-        {"{'descr: '<f4'}\n", "key 'descr: '"},
-        {"{'de\\x73cr': '<f4'}\n", "without escapes"},
-        {"{'descr': '<f4}", "a closing quote"},
-        {"{'descr': 'a type of a very, very long name'}\n", "a short string"},
-        {"{'descr': [('x', '<f4')]}\n", "no structured types"},
-        {"{'descr': None}\n", "no structured types"},
-        {"{'descr': '>f4'}\n", "'>f4' is big-endian"},
-        {"{'descr': '<c8'}\n", "descr '<c8' is not"},
-        {"{'descr': '<V2'}\n", "descr '<V2' is not"},
-        {"{'descr': '<f16'}\n", "descr '<f16' is not"},
-        {"{'descr': 'f4'}\n", "descr 'f4' is not"},
-        {"{'descr': '<f'}\n", "descr '<f' is not"},
-        {"{'descr': ''}\n", "descr '' is not"},
-        {"{'fortran_order': 0}\n", "True or False"},
-        {"{'fortran_order': 'True'}\n", "True or False"},
-        {"{'fortran_order': Falsehood}\n", "',' or '}'"},
-        {"{'shape': 6}\n", "the shape as a tuple"},
-        {"{'shape': [6]}\n", "the shape as a tuple"},
-        {"{'shape': (6)}\n", "where ','"},
-        {"{'shape': (,)}\n", "a size"},
-        {"{'shape': (6,,)}\n", "a size"},
-        {"{'shape': (6", "','"},
-        {"{'shape': (6,", "a size"},
-        {"{'shape': (2 3)}\n", "','"},
-        {"{'shape': (2, 3 4)}\n", "',' or ')'"},
-        {"{'shape': (-6,)}\n", "negative size"},
-        {"{'shape': (2, -3)}\n", "negative size"},
-        {"{'shape': (6.0,)}\n", "','"},
-        {"{'shape': (6L,)}\n", "','"},
-        {"{'shape': (06,)}\n", "leading zeros"},
-        {"{'shape': (0x6,)}\n", "','"},
-        {"{'shape': (9223372036854775808,)}\n", "a size past 2^63 - 1"},
-        {"{'shape': (99999999999999999999999,)}\n", "a size past 2^63 - 1"},
-        {"{'shape': (1, 1, 1, 1, 1, 1, 1, 1, 1)}\n", "more than 8 sizes"},
-        {"{" DESCR FORTRAN "'shape': (9223372036854775807,)}\n", "more than 2^63 - 1 bytes"},
-        {"{" DESCR FORTRAN "'shape': (4294967296, 4294967296)}\n", "more than 2^63 - 1 bytes"},
-        {"{" DESCR FORTRAN "'shape': (0, 4294967296, 4294967296)}\n", "more than 2^63 - 1"},
-        {"{" DESCR FORTRAN "'shape': (2305843009213693951,)}\n", "takes 9223372036854775804 bytes"},
-        {"{" DESCR FORTRAN "'shape': (5,)}\n", "(5,) of f32 takes 20 bytes, but 24 follow"},
-        {"{" DESCR FORTRAN "'shape': (7,)}\n", "takes 28 bytes, but 24 follow"},
-        {"{" DESCR FORTRAN "'shape': ()}\n", "() of f32 takes 4 bytes, but 24 follow"},
-        {"{" DESCR FORTRAN "'shape': (0,)}\n", "takes 0 bytes, but 24 follow"},
-    };
-    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; ++i) {
-        const struct file_bytes file = compose_npy(1, lies[i].header, 24);
-        assert_refused(&file, lies[i].reason);
+    for (size_t i = 0; i < sizeof lying_headers / sizeof lying_headers[0]; i++) {
+        const struct file_bytes file = compose_npy(1, lying_headers[i].header, 24);
+        assert_refused(&file, lying_headers[i].reason);
     }
 }
 
@@ -261,7 +265,7 @@ static void lying_prefixes_are_refused(void **state) {
 
     /* The header is said to be one byte longer than it is, and then one byte shorter. */
     file = compose_npy(1, RIGHT, 0);
-    ++file.bytes[8];
+    file.bytes[8]++;
     assert_refused(&file, "bytes are left in the file");
     file.bytes[8] = (unsigned char)(file.bytes[8] - 2);
     assert_refused(&file, "does not end with a newline");
@@ -275,13 +279,14 @@ static void lying_prefixes_are_refused(void **state) {
 
 static void every_truncation_is_refused(void **state) {
     (void)state;
-    for (int version = 1; version <= 3; ++version) {
+    for (int version = 1; version <= 3; version++) {
         struct file_bytes file = compose_npy(version, RIGHT, 24);
         struct array array = {0};
         assert_int_equal(parse(&file, &array), FILES_OK);
         array_release(&array);
-        while (file.size_bytes-- > 0)
+        while (file.size_bytes-- > 0) {
             assert_refused(&file, "");
+        }
     }
     struct file_bytes longer = compose_npy(1, RIGHT, 25);
     assert_refused(&longer, "but 25 follow");
@@ -290,7 +295,7 @@ static void every_truncation_is_refused(void **state) {
 static void every_truncated_file_is_refused(void **state) {
     (void)state;
     const struct file_bytes file = compose_npy(1, RIGHT, 24);
-    for (size_t size_bytes = 0; size_bytes < file.size_bytes; ++size_bytes) {
+    for (size_t size_bytes = 0; size_bytes < file.size_bytes; size_bytes++) {
         const char *path = scratch_file("short.npy", file.bytes, size_bytes);
         struct array array = {0};
         assert_int_equal(npy_read(path, &array, message, sizeof message), FILES_INVALID);
@@ -309,13 +314,15 @@ static void short_message_buffers_are_respected(void **state) {
     const struct file_bytes file = compose_npy(1, "{}\n", 0);
     struct array array = {0};
     char small[24];
-    for (size_t size = 0; size < sizeof small; ++size) {
+    for (size_t size = 0; size < sizeof small; size++) {
         memset(small, 'x', sizeof small);
         assert_int_equal(npy_parse(file.bytes, file.size_bytes, &array, small, size), FILES_INVALID);
-        if (size > 0)
+        if (size > 0) {
             assert_true(strlen(small) < size);
-        for (size_t i = size; i < sizeof small; ++i)
+        }
+        for (size_t i = size; i < sizeof small; i++) {
             assert_int_equal(small[i], 'x');
+        }
     }
     assert_int_equal(npy_parse(file.bytes, file.size_bytes, &array, NULL, 0), FILES_INVALID);
 }

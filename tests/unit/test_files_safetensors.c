@@ -26,8 +26,9 @@ static void compose(const char *header, size_t data_bytes) {
 }
 
 static void set_length(uint64_t length) {
-    for (int i = 0; i < 8; ++i)
+    for (int i = 0; i < 8; i++) {
         file.bytes[i] = (unsigned char)(length >> (8 * i));
+    }
 }
 
 static enum files_status parse(const char *name, struct array *out_array) {
@@ -59,7 +60,7 @@ static void every_type_is_read(void **state) {
         {"U64", ARRAY_U64, 8},   {"U32", ARRAY_U32, 4},   {"U16", ARRAY_U16, 2}, {"U8", ARRAY_U8, 1},
         {"BOOL", ARRAY_BOOL, 1}, {"BF16", ARRAY_BF16, 2},
     };
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; ++i) {
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         const int bytes = 6 * types[i].bytes;
         char header[256];
         snprintf(header, sizeof header,
@@ -118,7 +119,7 @@ static void missing_names_list_what_exists(void **state) {
     assert_refused("ONE", "it holds 2: one, two");
 
     char header[2048] = "{";
-    for (int i = 0; i < 12; ++i) {
+    for (int i = 0; i < 12; i++) {
         char entry[128];
         snprintf(entry, sizeof entry, "%s\"t%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}",
                  i == 0 ? "" : ",", i, i, i + 1);
@@ -134,10 +135,11 @@ static void long_names_are_cut(void **state) {
     (void)state;
     static char header[16384];
     size_t length = (size_t)snprintf(header, sizeof header, "{");
-    for (int i = 0; i < 10; ++i)
+    for (int i = 0; i < 10; i++) {
         length += (size_t)snprintf(header + length, sizeof header - length,
                                    "%s\"%d%01024d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}",
                                    i == 0 ? "" : ",", i, 0, i, i + 1);
+    }
     snprintf(header + length, sizeof header - length, "}");
     compose(header, 10);
     assert_refused("t", "it holds 10: 0000");
@@ -146,77 +148,78 @@ static void long_names_are_cut(void **state) {
 
 #define ENTRY(body) "{\"a\":{" body "}}"
 
+static const struct {
+    const char *header;
+    const char *reason;
+} lying_headers[] = {
+    {"", "does not start with '{'"},
+    {" {}", "does not start with '{'"},
+    {"\xef\xbb\xbf{}", "does not start with '{'"},
+    {"[]", "does not start with '{'"},
+    {"{", "is not JSON from byte 1 on"},
+    {"{}x", "is not JSON from byte 2 on"},
+    {"{}{}", "is not JSON from byte 2 on"},
+    {"{\"a\":}", "is not JSON"},
+    {"{\"a\":1,}", "is not JSON"},
+    {"{\"a", "is not JSON"},
+    {"{\"a\\", "is not JSON"},
+    {"{\"a\\u00", "is not JSON"},
+    {"{'a':1}", "is not JSON"},
+    {"{\"a\\u0000b\":1}", "NUL character"},
+    {"{\"\\\\\\u0000\":1}", "NUL character"},
+    {"{\"a\":1}", "entry 'a' is not an object"},
+    {"{\"a\":[]}", "entry 'a' is not an object"},
+    {"{\"a\":null}", "entry 'a' is not an object"},
+    {"{\"__metadata__\":1}", "__metadata__ is not an object of strings"},
+    {"{\"__metadata__\":{\"a\":1}}", "__metadata__ is not an object of strings"},
+    {"{\"__metadata__\":{},\"__metadata__\":{}}", "header has __metadata__ twice"},
+    {ENTRY(""), "no data_offsets that is an array"},
+    {ENTRY("\"DATA_OFFSETS\":[0,8]"), "no data_offsets that is an array"},
+    {ENTRY("\"data_offsets\":8"), "no data_offsets that is an array"},
+    {ENTRY("\"data_offsets\":[]"), "not two whole numbers"},
+    {ENTRY("\"data_offsets\":[0]"), "not two whole numbers"},
+    {ENTRY("\"data_offsets\":[0,4,8]"), "not two whole numbers"},
+    {ENTRY("\"data_offsets\":[0,\"8\"]"), "not two whole numbers"},
+    {ENTRY("\"data_offsets\":[0,8.5]"), "not two whole numbers"},
+    {ENTRY("\"data_offsets\":[-8,8]"), "not two whole numbers"},
+    {ENTRY("\"data_offsets\":[0,1e400]"), "not two whole numbers"},
+    {ENTRY("\"data_offsets\":[0,9007199254740993]"), "not two whole numbers"},
+    {ENTRY("\"data_offsets\":[0,18446744073709551624]"), "not two whole numbers"},
+    {ENTRY("\"data_offsets\":[[[0]],8]"), "not two whole numbers"},
+    {ENTRY("\"data_offsets\":[8,0]"), "must rise and lie within the 8 bytes"},
+    {ENTRY("\"data_offsets\":[0,9]"), "must rise and lie within the 8 bytes"},
+    {ENTRY("\"data_offsets\":[9007199254740991,9007199254740991]"), "must rise"},
+    {ENTRY("\"data_offsets\":[0,8],\"data_offsets\":[0,8]"), "data_offsets twice"},
+    {ENTRY("\"data_offsets\":[0,8],\"shape\":[2]"), "no dtype that is a string"},
+    {ENTRY("\"data_offsets\":[0,8],\"dtype\":4,\"shape\":[2]"), "no dtype that is a string"},
+    {ENTRY("\"data_offsets\":[0,8],\"dtype\":\"f32\",\"shape\":[2]"), "dtype 'f32', which"},
+    {ENTRY("\"data_offsets\":[0,8],\"dtype\":\"F32\",\"dtype\":\"F32\""), "dtype twice"},
+    {ENTRY("\"data_offsets\":[0,8],\"dtype\":\"F32\""), "no shape that is an array"},
+    {ENTRY("\"data_offsets\":[0,8],\"dtype\":\"F32\",\"shape\":{}"), "no shape that is"},
+    {"{" TENSOR("a", "F32", "[-2]", 0, 8) "}", "a size that is not a whole number"},
+    {"{" TENSOR("a", "F32", "[2.5]", 0, 8) "}", "a size that is not a whole number"},
+    {"{" TENSOR("a", "F32", "[2,null]", 0, 8) "}", "a whole number in [0, 2^53) at axis 1"},
+    {"{" TENSOR("a", "F32", "[1,1,1,1,1,1,1,1,2]", 0, 8) "}", "more than 8 sizes"},
+    {"{" TENSOR("a", "F32", "[3]", 0, 8) "}", "(3,) of f32 takes 12 bytes, but data_off"},
+    {"{" TENSOR("a", "F32", "[1]", 0, 8) "}", "takes 4 bytes, but data_offsets give it 8"},
+    {"{" TENSOR("a", "F32", "[]", 0, 8) "}", "takes 4 bytes"},
+    {"{" TENSOR("a", "F32", "[4294967296,4294967296]", 0, 8) "}", "more than 2^63 - 1 bytes"},
+    {"{" TENSOR("a", "F32", "[0,4294967296,4294967296]", 0, 8) "}", "more than 2^63 - 1"},
+    {"{" TENSOR("a", "U8", "[4]", 0, 4) "}", "tensors end at 4, but 8 bytes follow"},
+    {"{" TENSOR("a", "U8", "[4]", 4, 8) "}", "begins at 4, but the one before ends at 0"},
+    {"{" TENSOR("a", "U8", "[4]", 0, 4) "," TENSOR("b", "U8", "[3]", 5, 8) "}",
+     "tensor 'b' begins at 5, but the one before ends at 4"},
+    {"{" TENSOR("a", "U8", "[8]", 0, 8) "," TENSOR("b", "U8", "[4]", 4, 8) "}",
+     "tensor 'b' begins at 4, but the one before ends at 8"},
+    {"{" TENSOR("a", "U8", "[4]", 0, 4) "," TENSOR("a", "U8", "[4]", 4, 8) "}", "header has tensor 'a' twice"},
+    {"{}", "tensors end at 0, but 8 bytes follow"},
+};
+
 static void lying_headers_are_refused(void **state) {
     (void)state;
-    static const struct {
-        const char *header;
-        const char *reason;
-    } lies[] = {
-        {"", "does not start with '{'"},
-        {" {}", "does not start with '{'"},
-        {"\xef\xbb\xbf{}", "does not start with '{'"},
-        {"[]", "does not start with '{'"},
-        {"{", "is not JSON from byte 1 on"},
-        {"{}x", "is not JSON from byte 2 on"},
-        {"{}{}", "is not JSON from byte 2 on"},
-        {"{\"a\":}", "is not JSON"},
-        {"{\"a\":1,}", "is not JSON"},
-        {"{\"a", "is not JSON"},
-        {"{\"a\\", "is not JSON"},
-        {"{\"a\\u00", "is not JSON"},
-        {"{'a':1}", "is not JSON"},
-        {"{\"a\\u0000b\":1}", "NUL character"},
-        {"{\"\\\\\\u0000\":1}", "NUL character"},
-        {"{\"a\":1}", "entry 'a' is not an object"},
-        {"{\"a\":[]}", "entry 'a' is not an object"},
-        {"{\"a\":null}", "entry 'a' is not an object"},
-        {"{\"__metadata__\":1}", "__metadata__ is not an object of strings"},
-        {"{\"__metadata__\":{\"a\":1}}", "__metadata__ is not an object of strings"},
-        {"{\"__metadata__\":{},\"__metadata__\":{}}", "header has __metadata__ twice"},
-        {ENTRY(""), "no data_offsets that is an array"},
-        {ENTRY("\"DATA_OFFSETS\":[0,8]"), "no data_offsets that is an array"},
-        {ENTRY("\"data_offsets\":8"), "no data_offsets that is an array"},
-        {ENTRY("\"data_offsets\":[]"), "not two whole numbers"},
-        {ENTRY("\"data_offsets\":[0]"), "not two whole numbers"},
-        {ENTRY("\"data_offsets\":[0,4,8]"), "not two whole numbers"},
-        {ENTRY("\"data_offsets\":[0,\"8\"]"), "not two whole numbers"},
-        {ENTRY("\"data_offsets\":[0,8.5]"), "not two whole numbers"},
-        {ENTRY("\"data_offsets\":[-8,8]"), "not two whole numbers"},
-        {ENTRY("\"data_offsets\":[0,1e400]"), "not two whole numbers"},
-        {ENTRY("\"data_offsets\":[0,9007199254740993]"), "not two whole numbers"},
-        {ENTRY("\"data_offsets\":[0,18446744073709551624]"), "not two whole numbers"},
-        {ENTRY("\"data_offsets\":[[[0]],8]"), "not two whole numbers"},
-        {ENTRY("\"data_offsets\":[8,0]"), "must rise and lie within the 8 bytes"},
-        {ENTRY("\"data_offsets\":[0,9]"), "must rise and lie within the 8 bytes"},
-        {ENTRY("\"data_offsets\":[9007199254740991,9007199254740991]"), "must rise"},
-        {ENTRY("\"data_offsets\":[0,8],\"data_offsets\":[0,8]"), "data_offsets twice"},
-        {ENTRY("\"data_offsets\":[0,8],\"shape\":[2]"), "no dtype that is a string"},
-        {ENTRY("\"data_offsets\":[0,8],\"dtype\":4,\"shape\":[2]"), "no dtype that is a string"},
-        {ENTRY("\"data_offsets\":[0,8],\"dtype\":\"f32\",\"shape\":[2]"), "dtype 'f32', which"},
-        {ENTRY("\"data_offsets\":[0,8],\"dtype\":\"F32\",\"dtype\":\"F32\""), "dtype twice"},
-        {ENTRY("\"data_offsets\":[0,8],\"dtype\":\"F32\""), "no shape that is an array"},
-        {ENTRY("\"data_offsets\":[0,8],\"dtype\":\"F32\",\"shape\":{}"), "no shape that is"},
-        {"{" TENSOR("a", "F32", "[-2]", 0, 8) "}", "a size that is not a whole number"},
-        {"{" TENSOR("a", "F32", "[2.5]", 0, 8) "}", "a size that is not a whole number"},
-        {"{" TENSOR("a", "F32", "[2,null]", 0, 8) "}", "a whole number in [0, 2^53) at axis 1"},
-        {"{" TENSOR("a", "F32", "[1,1,1,1,1,1,1,1,2]", 0, 8) "}", "more than 8 sizes"},
-        {"{" TENSOR("a", "F32", "[3]", 0, 8) "}", "(3,) of f32 takes 12 bytes, but data_off"},
-        {"{" TENSOR("a", "F32", "[1]", 0, 8) "}", "takes 4 bytes, but data_offsets give it 8"},
-        {"{" TENSOR("a", "F32", "[]", 0, 8) "}", "takes 4 bytes"},
-        {"{" TENSOR("a", "F32", "[4294967296,4294967296]", 0, 8) "}", "more than 2^63 - 1 bytes"},
-        {"{" TENSOR("a", "F32", "[0,4294967296,4294967296]", 0, 8) "}", "more than 2^63 - 1"},
-        {"{" TENSOR("a", "U8", "[4]", 0, 4) "}", "tensors end at 4, but 8 bytes follow"},
-        {"{" TENSOR("a", "U8", "[4]", 4, 8) "}", "begins at 4, but the one before ends at 0"},
-        {"{" TENSOR("a", "U8", "[4]", 0, 4) "," TENSOR("b", "U8", "[3]", 5, 8) "}",
-         "tensor 'b' begins at 5, but the one before ends at 4"},
-        {"{" TENSOR("a", "U8", "[8]", 0, 8) "," TENSOR("b", "U8", "[4]", 4, 8) "}",
-         "tensor 'b' begins at 4, but the one before ends at 8"},
-        {"{" TENSOR("a", "U8", "[4]", 0, 4) "," TENSOR("a", "U8", "[4]", 4, 8) "}", "header has tensor 'a' twice"},
-        {"{}", "tensors end at 0, but 8 bytes follow"},
-    };
-    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; ++i) {
-        compose(lies[i].header, 8);
-        assert_refused("a", lies[i].reason);
+    for (size_t i = 0; i < sizeof lying_headers / sizeof lying_headers[0]; i++) {
+        compose(lying_headers[i].header, 8);
+        assert_refused("a", lying_headers[i].reason);
     }
 }
 
@@ -273,8 +276,9 @@ static void every_truncation_is_refused(void **state) {
     struct array array = {0};
     assert_int_equal(parse("a", &array), FILES_OK);
     array_release(&array);
-    while (file.size_bytes-- > 0)
+    while (file.size_bytes-- > 0) {
         assert_refused("a", "");
+    }
     compose(RIGHT, 9);
     assert_refused("a", "tensors end at 8, but 9 bytes follow");
 }
@@ -282,7 +286,7 @@ static void every_truncation_is_refused(void **state) {
 static void every_truncated_file_is_refused(void **state) {
     (void)state;
     compose(RIGHT, 8);
-    for (size_t size_bytes = 0; size_bytes < file.size_bytes; ++size_bytes) {
+    for (size_t size_bytes = 0; size_bytes < file.size_bytes; size_bytes++) {
         const char *path = scratch_file("short.safetensors", file.bytes, size_bytes);
         struct array array = {0};
         assert_int_equal(safetensors_read(path, "a", &array, message, sizeof message), FILES_INVALID);
