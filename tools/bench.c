@@ -71,15 +71,17 @@ static struct point *add_point(struct bench *bench, int backend, int length, int
 static void run_kernels(struct bench *bench, attune_device *device, enum tool_exit status, int backend, int length) {
     const struct options *options = &bench->options;
     struct workload workload = {0};
-    if (!status)
+    if (!status) {
         status =
             workload_create(options, device, options->lengths.count ? options->lengths.item[length] : 0, &workload);
-    for (int kernel = 0; kernel < at_least_one(options->kernels.count); ++kernel) {
+    }
+    for (int kernel = 0; kernel < at_least_one(options->kernels.count); kernel++) {
         struct point *point = add_point(bench, backend, length, kernel);
-        if (status)
+        if (status) {
             point_fail(point, status);
-        else
+        } else {
             point_run(point, &workload, bench->reference, options->repeat);
+        }
     }
     workload_release(&workload);
 }
@@ -89,8 +91,9 @@ static void run_backend(struct bench *bench, int backend) {
     attune_device *device = NULL;
     const char *selector = options->backends.count ? options->backends.item[backend] : options->backend;
     enum tool_exit status = backend_open(selector, &device);
-    for (int length = 0; length < at_least_one(options->lengths.count); ++length)
+    for (int length = 0; length < at_least_one(options->lengths.count); length++) {
         run_kernels(bench, device, status, backend, length);
+    }
     attune_device_close(device);
 }
 
@@ -98,20 +101,24 @@ static enum tool_exit run(struct bench *bench) {
     const struct options *options = &bench->options;
     int backends = at_least_one(options->backends.count);
     bench->total = backends * at_least_one(options->lengths.count) * at_least_one(options->kernels.count);
-    if (bench->total > POINTS_MAX)
+    if (bench->total > POINTS_MAX) {
         return tool_fail(TOOL_BAD_INPUT, "--lengths, --backends, --kernels: %d points in all, at most %d", bench->total,
                          POINTS_MAX);
+    }
     bench->points = calloc((size_t)bench->total, sizeof *bench->points);
-    if (!bench->points)
+    if (!bench->points) {
         return tool_fail_memory();
+    }
     if (!options->no_verify) {
         enum tool_exit status = backend_open("cpu", &bench->reference);
-        if (status)
+        if (status) {
             return status;
+        }
     }
     progress_stage("measuring");
-    for (int backend = 0; backend < backends; ++backend)
+    for (int backend = 0; backend < backends; backend++) {
         run_backend(bench, backend);
+    }
     return TOOL_OK;
 }
 
@@ -123,10 +130,12 @@ static enum tool_exit stage(struct bench *bench, const char *flag, const char *p
     char *text = NULL;
     size_t size = 0;
     FILE *stream = path ? open_memstream(&text, &size) : NULL;
-    if (!path)
+    if (!path) {
         return TOOL_OK;
-    if (!stream)
+    }
+    if (!stream) {
         return tool_fail_memory();
+    }
     write(stream, bench->points, bench->count);
     bool is_whole = !ferror(stream);
     is_whole = fclose(stream) == 0 && is_whole;
@@ -138,10 +147,11 @@ static enum tool_exit stage(struct bench *bench, const char *flag, const char *p
 /* A wrong result before all; success if anything ran; else the first failure. */
 static enum tool_exit judge(const struct bench *bench) {
     bool has_run = false;
-    for (int i = 0; i < bench->count; ++i) {
+    for (int i = 0; i < bench->count; i++) {
         const struct point *point = &bench->points[i];
-        if (point->is_verified && !point->verdict.is_right)
+        if (point->is_verified && !point->verdict.is_right) {
             return TOOL_FAILED;
+        }
         has_run = has_run || point->status == TOOL_OK;
     }
     return has_run ? TOOL_OK : bench->points[0].status;
@@ -150,18 +160,23 @@ static enum tool_exit judge(const struct bench *bench) {
 static enum tool_exit report(struct bench *bench) {
     const struct options *options = &bench->options;
     enum tool_exit status = stage(bench, "--csv", options->csv, bench_write_csv);
-    if (!status)
+    if (!status) {
         status = stage(bench, "--plot", options->plot, bench_write_plot);
-    if (!status && options->json)
+    }
+    if (!status && options->json) {
         status = bench_print_json(bench->points, bench->count);
-    else if (!status)
+    } else if (!status) {
         bench_print(bench->points, bench->count);
-    if (!status)
+    }
+    if (!status) {
         status = tool_flush();
-    if (!status)
+    }
+    if (!status) {
         status = judge(bench);
-    if (!status)
+    }
+    if (!status) {
         status = outputs_commit(&bench->outputs);
+    }
     return status;
 }
 
@@ -176,8 +191,9 @@ int attune_tool_bench(int argc, char **argv) {
         progress_start();
         status = run(&bench);
         progress_stop();
-        if (!status)
+        if (!status) {
             status = report(&bench);
+        }
     }
     outputs_release(&bench.outputs);
     attune_device_close(bench.reference);

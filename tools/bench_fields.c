@@ -81,31 +81,34 @@ static void write_word(FILE *stream, const char *text) {
         return;
     }
     fputc('"', stream);
-    for (; *text; ++text) {
-        if (*text == '"')
+    for (; *text; text++) {
+        if (*text == '"') {
             fputc('"', stream);
+        }
         fputc(*text, stream);
     }
     fputc('"', stream);
 }
 
 static void write_value(FILE *stream, const struct value *value) {
-    if (value->word)
+    if (value->word) {
         write_word(stream, value->word);
-    else if (isfinite(value->number))
+    } else if (isfinite(value->number)) {
         fprintf(stream, "%.9g", value->number);
+    }
 }
 
 void bench_write_csv(FILE *stream, const struct point *points, int count) {
     struct field fields[FIELDS_MAX];
-    for (int row = -1; row < count; ++row) {
+    for (int row = -1; row < count; row++) {
         int field_count = list_fields(&points[row < 0 ? 0 : row], fields);
-        for (int i = 0; i < field_count; ++i) {
+        for (int i = 0; i < field_count; i++) {
             fputs(i > 0 ? "," : "", stream);
-            if (row < 0)
+            if (row < 0) {
                 write_word(stream, fields[i].name);
-            else
+            } else {
                 write_value(stream, &fields[i].value);
+            }
         }
         fputc('\n', stream);
     }
@@ -115,15 +118,16 @@ enum tool_exit bench_print_json(const struct point *points, int count) {
     struct field fields[FIELDS_MAX];
     cJSON *root = json_root();
     cJSON *list = json_add_array(root, "points");
-    for (int row = 0; row < count; ++row) {
+    for (int row = 0; row < count; row++) {
         cJSON *object = json_add_object(list, NULL);
         int field_count = list_fields(&points[row], fields);
-        for (int i = 0; i < field_count; ++i) {
+        for (int i = 0; i < field_count; i++) {
             const struct value *value = &fields[i].value;
-            if (value->word)
+            if (value->word) {
                 json_add_text(object, fields[i].name, value->word);
-            else
+            } else {
                 json_add_number(object, fields[i].name, value->number);
+            }
         }
     }
     return json_print(root);

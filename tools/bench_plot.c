@@ -17,11 +17,13 @@ struct measure_of_speed {
 
 /* Decode and append move bytes, the others compute. */
 static struct measure_of_speed choose_measure(const struct point *points, int count) {
-    if (points[0].work == WORK_DECODE || points[0].work == WORK_APPEND)
+    if (points[0].work == WORK_DECODE || points[0].work == WORK_APPEND) {
         return (struct measure_of_speed){"GB/s", 1e-9, point_bytes_per_second};
+    }
     double most = 0;
-    for (int i = 0; i < count; ++i)
+    for (int i = 0; i < count; i++) {
         most = point_flops_per_second(&points[i]) > most ? point_flops_per_second(&points[i]) : most;
+    }
     return most >= 1e12 ? (struct measure_of_speed){"TFLOP/s", 1e-12, point_flops_per_second}
                         : (struct measure_of_speed){"GFLOP/s", 1e-9, point_flops_per_second};
 }
@@ -33,8 +35,9 @@ static void format_label(const struct point *point, char out_label[LABEL_BYTES])
 /* The line that a point is on, or where the next one begins. */
 static int find_line(char (*labels)[LABEL_BYTES], int line_count, const char *label) {
     int line = 0;
-    while (line < line_count && strcmp(labels[line], label) != 0)
-        ++line;
+    while (line < line_count && strcmp(labels[line], label) != 0) {
+        line++;
+    }
     return line;
 }
 
@@ -48,12 +51,13 @@ static int compare(const void *left, const void *right) {
 static int collect(const struct point *points, int count, const char *label, const struct measure_of_speed *measure,
                    struct plot_point *out_points) {
     int found = 0;
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < count; i++) {
         char own[LABEL_BYTES];
         format_label(&points[i], own);
-        if (points[i].status == TOOL_OK && strcmp(own, label) == 0)
+        if (points[i].status == TOOL_OK && strcmp(own, label) == 0) {
             out_points[found++] =
                 (struct plot_point){(double)points[i].length, measure->per_unit * measure->get(&points[i])};
+        }
     }
     qsort(out_points, (size_t)found, sizeof *out_points, compare);
     return found;
@@ -61,12 +65,13 @@ static int collect(const struct point *points, int count, const char *label, con
 
 static int list_labels(const struct point *points, int count, char (*out_labels)[LABEL_BYTES]) {
     int line_count = 0;
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < count; i++) {
         char label[LABEL_BYTES];
         format_label(&points[i], label);
         int line = find_line(out_labels, line_count, label);
-        if (points[i].status == TOOL_OK && line == line_count && line_count < PLOT_LINES_MAX)
+        if (points[i].status == TOOL_OK && line == line_count && line_count < PLOT_LINES_MAX) {
             memcpy(out_labels[line_count++], label, LABEL_BYTES);
+        }
     }
     return line_count;
 }
@@ -78,7 +83,7 @@ void bench_write_plot(FILE *stream, const struct point *points, int count) {
     struct measure_of_speed measure = choose_measure(points, count);
     int line_count = list_labels(points, count, labels);
     struct plot_point *places = malloc((size_t)(line_count * count + 1) * sizeof *places);
-    for (int i = 0; places && i < line_count; ++i) {
+    for (int i = 0; places && i < line_count; i++) {
         struct plot_point *first = places + i * count;
         lines[i] = (struct plot_line){labels[i], first, collect(points, count, labels[i], &measure, first)};
     }

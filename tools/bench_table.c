@@ -26,22 +26,25 @@ static void format_kernel(const void *row, char cell[TABLE_CELL_BYTES]) {
 static void format_tile(const void *row, char cell[TABLE_CELL_BYTES]) {
     const attune_explanation *explanation = &((const struct point *)row)->explanation;
     cell[0] = '\0';
-    if (explanation->tile_rows > 0)
+    if (explanation->tile_rows > 0) {
         snprintf(cell, TABLE_CELL_BYTES, "%" PRId32 "x%" PRId32, explanation->tile_rows, explanation->tile_keys);
+    }
 }
 
 static void format_splits(const void *row, char cell[TABLE_CELL_BYTES]) {
     const attune_explanation *explanation = &((const struct point *)row)->explanation;
     cell[0] = '\0';
-    if (explanation->splits > 1)
+    if (explanation->splits > 1) {
         snprintf(cell, TABLE_CELL_BYTES, "%" PRId32, explanation->splits);
+    }
 }
 
 /* Empty where nothing was timed, or there is nothing to tell. */
 static void format_fixed(const struct point *point, int decimals, double number, char cell[TABLE_CELL_BYTES]) {
     cell[0] = '\0';
-    if (point->spread.runs > 0 && number > 0)
+    if (point->spread.runs > 0 && number > 0) {
         snprintf(cell, TABLE_CELL_BYTES, "%.*f", decimals, number);
+    }
 }
 
 /* Four digits, wherever the point is. */
@@ -58,8 +61,9 @@ static void format_median(const void *row, char cell[TABLE_CELL_BYTES]) {
 static void format_spread(const void *row, char cell[TABLE_CELL_BYTES]) {
     const struct spread *spread = &((const struct point *)row)->spread;
     cell[0] = '\0';
-    if (spread->runs > 1 && spread->median > 0)
+    if (spread->runs > 1 && spread->median > 0) {
         snprintf(cell, TABLE_CELL_BYTES, "%.1f%%", 100 * (spread->high - spread->low) / spread->median);
+    }
 }
 
 static void format_flops(const void *row, char cell[TABLE_CELL_BYTES]) {
@@ -75,15 +79,17 @@ static void format_bytes(const void *row, char cell[TABLE_CELL_BYTES]) {
 static void format_ceiling(const void *row, char cell[TABLE_CELL_BYTES]) {
     const struct point *point = row;
     cell[0] = '\0';
-    if (point_ceiling_share(point) > 0)
+    if (point_ceiling_share(point) > 0) {
         snprintf(cell, TABLE_CELL_BYTES, "%.1f%%", 100 * point_ceiling_share(point));
+    }
 }
 
 static void format_error(const void *row, char cell[TABLE_CELL_BYTES]) {
     const struct point *point = row;
     cell[0] = '\0';
-    if (point->is_verified)
+    if (point->is_verified) {
         snprintf(cell, TABLE_CELL_BYTES, "%.1e", point->verdict.error);
+    }
 }
 
 static void format_note(const void *row, char cell[TABLE_CELL_BYTES]) {
@@ -101,7 +107,8 @@ void bench_print(const struct point *points, int count) {
     };
     char problem[ATTUNE_REASON_MAX];
     points_format_problem(points, count, problem);
-    if (*problem)
+    if (*problem) {
         printf("%s\n\n", problem);
+    }
     table_print(columns, sizeof columns / sizeof columns[0], points, count, sizeof *points);
 }

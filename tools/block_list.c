@@ -8,7 +8,7 @@ static enum tool_exit describe(const struct options *options, const struct array
                                struct block_list *list) {
     int64_t heads = row_ptr->rank == 2 ? row_ptr->shape[0] : 1;
     int64_t offsets = row_ptr->rank > 0 ? row_ptr->shape[row_ptr->rank - 1] : 0;
-    for (int64_t head = 0; head < heads; ++head) {
+    for (int64_t head = 0; head < heads; head++) {
         attune_block_grid grid = attune_block_grid_init();
         attune_sparse_summary summary = {.struct_size = sizeof summary};
         grid.rows = options->shape.rows;
@@ -19,8 +19,9 @@ static enum tool_exit describe(const struct options *options, const struct array
         grid.col_idx = col_idx->data;
         grid.capacity = col_idx->count;
         attune_status status = attune_sparse_describe(&grid, &summary);
-        if (status != ATTUNE_OK)
+        if (status != ATTUNE_OK) {
             return tool_fail_library(status);
+        }
         list->blocks += summary.blocks;
         list->blocks_dense += summary.blocks_dense;
         list->share += summary.share / (double)heads;
@@ -30,12 +31,14 @@ static enum tool_exit describe(const struct options *options, const struct array
 
 enum tool_exit block_list_describe(const struct options *options, struct block_list *out_list) {
     *out_list = (struct block_list){.given = options->block_sparse.row_ptr != NULL};
-    if (!out_list->given)
+    if (!out_list->given) {
         return TOOL_OK;
+    }
     struct array row_ptr, col_idx;
     enum tool_exit status = input_read_integers("--block-sparse", options->block_sparse.row_ptr, &row_ptr);
-    if (status)
+    if (status) {
         return status;
+    }
     status = input_read_integers("--block-sparse", options->block_sparse.col_idx, &col_idx);
     if (!status) {
         status = describe(options, &row_ptr, &col_idx, out_list);

@@ -30,14 +30,14 @@ static double now(void) {
         const lanes zero = {0};                                                                                        \
         const lanes factor = zero + (1.0F - start);                                                                    \
         lanes sum[ACCUMULATORS];                                                                                       \
-        for (int i = 0; i < ACCUMULATORS; ++i)                                                                         \
+        for (int i = 0; i < ACCUMULATORS; i++)                                                                         \
             sum[i] = zero + (float)i;                                                                                  \
-        for (int step = 0; step < STEPS; ++step) {                                                                     \
-            for (int i = 0; i < ACCUMULATORS; ++i)                                                                     \
+        for (int step = 0; step < STEPS; step++) {                                                                     \
+            for (int i = 0; i < ACCUMULATORS; i++)                                                                     \
                 sum[i] = sum[i] * factor + start;                                                                      \
         }                                                                                                              \
         volatile float used = 0;                                                                                       \
-        for (int i = 0; i < ACCUMULATORS; ++i)                                                                         \
+        for (int i = 0; i < ACCUMULATORS; i++)                                                                         \
             used = used + sum[i][0];                                                                                   \
         return 2.0 * STEPS * ACCUMULATORS * (bytes) / sizeof(float);                                                   \
     }
@@ -52,8 +52,9 @@ __attribute__((target("avx512f"))) DEFINE_MULTIPLY(multiply_avx512, 64);
 
 static multiply_fn choose_multiply(void) {
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f"))
+    if (__builtin_cpu_supports("avx512f")) {
         return multiply_avx512;
+    }
     return __builtin_cpu_supports("fma") ? multiply_fma : multiply;
 }
 #else
@@ -84,15 +85,17 @@ static double multiply_rate(void) {
 
 static uint64_t read_all(const uint64_t *words, uint64_t count) {
     uint64_t sum = 0;
-    for (uint64_t i = 0; i < count; ++i)
+    for (uint64_t i = 0; i < count; i++) {
         sum += words[i];
+    }
     return sum;
 }
 
 static double read_rate(uint64_t bytes) {
     uint64_t *words = malloc(bytes);
-    if (!words)
+    if (!words) {
         return 0;
+    }
     memset(words, 1, bytes);
     volatile uint64_t used = 0;
     const double began = now();
@@ -126,12 +129,13 @@ static struct ceiling measure(const attune_device_limits *limits) {
     struct ceiling sum = {0, 0};
     int count = 0;
     int wanted = limits->processors < THREADS_MAX ? limits->processors : THREADS_MAX;
-    for (; count < wanted; ++count) {
+    for (; count < wanted; count++) {
         workers[count].bytes = bytes_to_read(limits) / (uint64_t)wanted;
-        if (pthread_create(&threads[count], NULL, work, &workers[count]) != 0)
+        if (pthread_create(&threads[count], NULL, work, &workers[count]) != 0) {
             break;
+        }
     }
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < count; i++) {
         pthread_join(threads[i], NULL);
         sum.flops_per_second += workers[i].rate.flops_per_second;
         sum.bytes_per_second += workers[i].rate.bytes_per_second;
@@ -142,8 +146,9 @@ static struct ceiling measure(const attune_device_limits *limits) {
 struct ceiling ceiling_of(const attune_device_limits *limits) {
     static struct ceiling measured;
     static int32_t measured_processors;
-    if (!limits->is_cpu || limits->peak_flops > 0 || limits->peak_bytes_per_second > 0)
+    if (!limits->is_cpu || limits->peak_flops > 0 || limits->peak_bytes_per_second > 0) {
         return (struct ceiling){limits->peak_flops, limits->peak_bytes_per_second};
+    }
     if (measured_processors != limits->processors) {
         measured = measure(limits);
         measured_processors = limits->processors;

@@ -5,7 +5,7 @@
 
 void closeness_add(struct closeness *closeness, const float *values, const double *exact, int64_t count) {
     closeness->count += count;
-    for (int64_t i = 0; i < count; ++i) {
+    for (int64_t i = 0; i < count; i++) {
         double x = values[i];
         double g = exact[i];
         if (x == g || (isnan(x) && isnan(g))) {
@@ -22,22 +22,25 @@ void closeness_add(struct closeness *closeness, const float *values, const doubl
 }
 
 double closeness_norm(const struct closeness *closeness) {
-    if (closeness->has_strayed)
+    if (closeness->has_strayed) {
         return INFINITY;
+    }
     return closeness->difference == 0 ? 0 : sqrt(closeness->difference / closeness->norm);
 }
 
 double closeness_score_gradient(const struct closeness *closeness, const struct closeness *dv) {
     double usual = dv->count > 0 ? sqrt(dv->norm / (double)dv->count) : 1;
     double usual_norm = usual * sqrt((double)closeness->count);
-    if (closeness->has_strayed || sqrt(closeness->norm) > 1e-4 * usual_norm)
+    if (closeness->has_strayed || sqrt(closeness->norm) > 1e-4 * usual_norm) {
         return closeness_norm(closeness);
+    }
     return closeness->difference == 0 ? 0 : sqrt(closeness->difference) / usual_norm;
 }
 
 double closeness_lse(const struct closeness *closeness, attune_dtype dtype) {
-    if (closeness->has_strayed)
+    if (closeness->has_strayed) {
         return INFINITY;
+    }
     return dtype == ATTUNE_DTYPE_F32 ? closeness->lse : closeness->lse_wide;
 }
 

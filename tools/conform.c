@@ -93,10 +93,12 @@ static void show_result(void *context, const struct conform_result *result) {
 static enum tool_exit run(struct conform_suite *suite, const struct conform_flags *options) {
     attune_device_info info = {.struct_size = sizeof info};
     attune_status status = attune_device_get_info(suite->subject.device, &info);
-    if (status != ATTUNE_OK)
+    if (status != ATTUNE_OK) {
         return tool_fail_library(status);
-    if (!options->json)
+    }
+    if (!options->json) {
         printf("%s (%s), seed %" PRIu64 "\n", info.selector, info.name, suite->seed);
+    }
     struct view view = {options, suite, info.selector};
     suite->subject.forced = (struct conform_forced){
         .splits = (int32_t)options->splits,
@@ -108,13 +110,16 @@ static enum tool_exit run(struct conform_suite *suite, const struct conform_flag
     progress_stage("conform");
     conform_suite_run(suite, options->glob, &observer);
     progress_stop();
-    if (!options->json)
+    if (!options->json) {
         conform_print_table(suite);
+    }
     enum tool_exit printed = options->json ? conform_print_json(suite) : TOOL_OK;
-    if (suite->result_count == 0)
+    if (suite->result_count == 0) {
         return tool_fail(TOOL_FAILED, "--case %s: no case has such a name; --list prints them", options->glob);
-    if (printed)
+    }
+    if (printed) {
         return printed;
+    }
     return conform_suite_passed(suite) ? TOOL_OK : TOOL_FAILED;
 }
 
@@ -123,16 +128,17 @@ static enum tool_exit execute(const struct conform_flags *options) {
     uint64_t seed = options->has_seed ? options->seed : (uint64_t)time(NULL);
     attune_status status = conform_suite_open(options->backend, seed, &suite);
     enum tool_exit result = TOOL_OK;
-    if (status == ATTUNE_NOT_FOUND) /* the device could not be had */
+    if (status == ATTUNE_NOT_FOUND) { /* the device could not be had */
         result = tool_fail(TOOL_UNAVAILABLE, "%s", attune_last_error());
-    else if (status != ATTUNE_OK)
+    } else if (status != ATTUNE_OK) {
         result = tool_fail_library(status);
-    else if (options->list && options->json)
+    } else if (options->list && options->json) {
         result = conform_print_names_json(&suite, options->glob);
-    else if (options->list)
+    } else if (options->list) {
         conform_print_names(&suite, options->glob);
-    else
+    } else {
         result = run(&suite, options);
+    }
     conform_suite_close(&suite);
     return result ? result : tool_flush();
 }
@@ -140,10 +146,12 @@ static enum tool_exit execute(const struct conform_flags *options) {
 int attune_tool_conform(int argc, char **argv) {
     struct conform_flags options = {0};
     enum tool_exit status = flags_parse(&table, argc, argv, &options);
-    if (status)
+    if (status) {
         return status;
-    if (!options.help)
+    }
+    if (!options.help) {
         return execute(&options);
+    }
     printf("%s\n", usage);
     flags_print(&table);
     printf("\n%s", tool_exit_help);

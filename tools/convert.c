@@ -24,8 +24,9 @@ static const struct format formats[] = {
 static uint32_t encode_finite(double magnitude, const struct format *format) {
     int smallest_exponent = 1 - format->exponent_bias;
     int exponent = magnitude > 0 ? ilogb(magnitude) : smallest_exponent;
-    if (exponent < smallest_exponent)
+    if (exponent < smallest_exponent) {
         exponent = smallest_exponent;
+    }
     /* rint rounds to nearest even; a mantissa that overflows carries into the exponent, as it should. */
     double mantissa = rint(ldexp(magnitude, format->mantissa_bits - exponent));
     uint32_t code = (uint32_t)mantissa + ((uint32_t)(exponent - smallest_exponent) << format->mantissa_bits);
@@ -34,8 +35,9 @@ static uint32_t encode_finite(double magnitude, const struct format *format) {
 
 static uint32_t encode(double value, const struct format *format) {
     uint32_t sign = signbit(value) ? format->sign : 0;
-    if (isnan(value))
+    if (isnan(value)) {
         return sign | format->nan;
+    }
     return sign | (isinf(value) ? format->overflow : encode_finite(fabs(value), format));
 }
 
@@ -45,14 +47,15 @@ static double decode(uint32_t code, const struct format *format) {
     uint32_t mantissa = magnitude_code & (hidden - 1);
     int exponent = (int)(magnitude_code >> format->mantissa_bits);
     double magnitude;
-    if (magnitude_code > format->overflow)
+    if (magnitude_code > format->overflow) {
         magnitude = NAN;
-    else if (magnitude_code > format->largest)
+    } else if (magnitude_code > format->largest) {
         magnitude = INFINITY;
-    else if (exponent == 0)
+    } else if (exponent == 0) {
         magnitude = ldexp(mantissa, 1 - format->exponent_bias - format->mantissa_bits);
-    else
+    } else {
         magnitude = ldexp(mantissa + hidden, exponent - format->exponent_bias - format->mantissa_bits);
+    }
     return code & format->sign ? -magnitude : magnitude;
 }
 
@@ -77,35 +80,40 @@ attune_dtype array_type_to_dtype(enum array_type type) {
 }
 
 static double load(const void *source, attune_dtype dtype, int64_t index) {
-    if (dtype == ATTUNE_DTYPE_F32)
+    if (dtype == ATTUNE_DTYPE_F32) {
         return ((const float *)source)[index];
+    }
     uint32_t code =
         dtype == ATTUNE_DTYPE_E4M3 ? ((const uint8_t *)source)[index] : (uint32_t)((const uint16_t *)source)[index];
     return decode(code, &formats[dtype]);
 }
 
 static void store(double value, attune_dtype dtype, void *destination, int64_t index) {
-    if (dtype == ATTUNE_DTYPE_F32)
+    if (dtype == ATTUNE_DTYPE_F32) {
         ((float *)destination)[index] = (float)value;
-    else if (dtype == ATTUNE_DTYPE_E4M3)
+    } else if (dtype == ATTUNE_DTYPE_E4M3) {
         ((uint8_t *)destination)[index] = (uint8_t)encode(value, &formats[dtype]);
-    else
+    } else {
         ((uint16_t *)destination)[index] = (uint16_t)encode(value, &formats[dtype]);
+    }
 }
 
 void floats_round(const void *source, enum array_type type, int64_t count, attune_dtype dtype, void *destination) {
     attune_dtype source_dtype = array_type_to_dtype(type);
     bool is_f64 = type == ARRAY_F64;
     if (!is_f64 && source_dtype == dtype) {
-        if (count > 0)
+        if (count > 0) {
             memcpy(destination, source, (size_t)count * attune_dtype_size_bytes(dtype));
+        }
         return;
     }
-    for (int64_t i = 0; i < count; ++i)
+    for (int64_t i = 0; i < count; i++) {
         store(is_f64 ? ((const double *)source)[i] : load(source, source_dtype, i), dtype, destination, i);
+    }
 }
 
 void floats_widen(const void *source, attune_dtype dtype, int64_t count, float *destination) {
-    for (int64_t i = 0; i < count; ++i)
+    for (int64_t i = 0; i < count; i++) {
         destination[i] = (float)load(source, dtype, i);
+    }
 }

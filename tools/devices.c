@@ -53,8 +53,9 @@ static enum tool_exit get_device(int32_t index, int32_t device_index, attune_dev
 /* ---- Text ---- */
 
 static const char *kind(const attune_device_info *device) {
-    if (device->is_emulation)
+    if (device->is_emulation) {
         return "emulation";
+    }
     return device->is_cpu ? "CPU" : "GPU";
 }
 
@@ -69,19 +70,22 @@ static enum tool_exit print_device(const attune_device_info *device, bool verbos
 static enum tool_exit print_backend(int32_t index, bool verbose) {
     attune_backend_info backend;
     enum tool_exit status = get_backend(index, &backend);
-    if (status)
+    if (status) {
         return status;
+    }
     if (backend.status != ATTUNE_OK) {
         printf("%-12s %-10s %10s  %s\n", backend.name, "-", "-", backend.reason);
         return TOOL_OK;
     }
-    if (backend.device_count == 0)
+    if (backend.device_count == 0) {
         printf("%-12s %-10s %10s  no device\n", backend.name, "-", "-");
-    for (int32_t i = 0; !status && i < backend.device_count; ++i) {
+    }
+    for (int32_t i = 0; !status && i < backend.device_count; i++) {
         attune_device_info device;
         status = get_device(index, i, &device);
-        if (!status)
+        if (!status) {
             status = print_device(&device, verbose);
+        }
     }
     return status;
 }
@@ -89,8 +93,9 @@ static enum tool_exit print_backend(int32_t index, bool verbose) {
 static enum tool_exit print_text(int32_t count, bool verbose) {
     printf("%-12s %-10s %10s  %s\n", "DEVICE", "KIND", "MEMORY", "NAME, OR WHY THERE IS NONE");
     enum tool_exit status = TOOL_OK;
-    for (int32_t index = 0; !status && index < count; ++index)
+    for (int32_t index = 0; !status && index < count; index++) {
         status = print_backend(index, verbose);
+    }
     return status;
 }
 
@@ -110,8 +115,9 @@ static enum tool_exit add_device(cJSON *devices, const attune_device_info *devic
 static enum tool_exit add_backend(cJSON *backends, int32_t index, bool verbose) {
     attune_backend_info backend;
     enum tool_exit status = get_backend(index, &backend);
-    if (status)
+    if (status) {
         return status;
+    }
     cJSON *object = json_add_object(backends, NULL);
     json_add_text(object, "name", backend.name);
     json_add_text(object, "description", backend.description);
@@ -119,11 +125,12 @@ static enum tool_exit add_backend(cJSON *backends, int32_t index, bool verbose) 
     json_add_text(object, "status", attune_status_name(backend.status));
     json_add_text(object, "reason", backend.status == ATTUNE_OK ? NULL : backend.reason);
     cJSON *devices = json_add_array(object, "devices");
-    for (int32_t i = 0; !status && i < backend.device_count; ++i) {
+    for (int32_t i = 0; !status && i < backend.device_count; i++) {
         attune_device_info device;
         status = get_device(index, i, &device);
-        if (!status)
+        if (!status) {
             status = add_device(devices, &device, verbose);
+        }
     }
     return status;
 }
@@ -132,10 +139,12 @@ static enum tool_exit print_json(int32_t count, bool verbose) {
     cJSON *root = json_root();
     cJSON *backends = json_add_array(root, "backends");
     enum tool_exit status = TOOL_OK;
-    for (int32_t index = 0; !status && index < count; ++index)
+    for (int32_t index = 0; !status && index < count; index++) {
         status = add_backend(backends, index, verbose);
-    if (!status)
+    }
+    if (!status) {
         return json_print(root);
+    }
     cJSON_Delete(root);
     return status;
 }
@@ -143,18 +152,21 @@ static enum tool_exit print_json(int32_t count, bool verbose) {
 static enum tool_exit execute(const struct devices_options *options) {
     int32_t count;
     attune_status status = attune_backend_count(&count);
-    if (status != ATTUNE_OK)
+    if (status != ATTUNE_OK) {
         return tool_fail_library(status);
+    }
     return options->json ? print_json(count, options->verbose) : print_text(count, options->verbose);
 }
 
 int attune_tool_devices(int argc, char **argv) {
     struct devices_options options = {0};
     enum tool_exit status = flags_parse(&table, argc, argv, &options);
-    if (status)
+    if (status) {
         return status;
-    if (!options.help)
+    }
+    if (!options.help) {
         return execute(&options);
+    }
     printf("%s", usage);
     flags_print(&table);
     printf("\n%s", tool_exit_help);

@@ -37,9 +37,10 @@ static void add_kernel(cJSON *kernels, const attune_kernel_info *kernel) {
     json_add_text(object, "op", op_name(kernel->op));
     json_add_text(object, "architecture", kernel->architecture);
     cJSON *dtypes = json_add_array(object, "dtypes");
-    for (attune_dtype dtype = ATTUNE_DTYPE_F32; dtype <= ATTUNE_DTYPE_F64; ++dtype) {
-        if (kernel->dtypes >> dtype & 1)
+    for (attune_dtype dtype = ATTUNE_DTYPE_F32; dtype <= ATTUNE_DTYPE_F64; dtype++) {
+        if (kernel->dtypes >> dtype & 1) {
             json_add_text(dtypes, NULL, attune_dtype_name(dtype));
+        }
     }
     json_add_number(object, "head_dim_max", kernel->head_dim_max);
     json_add_number(object, "head_dim_v_max", kernel->head_dim_v_max);
@@ -55,17 +56,20 @@ static attune_status add_open(cJSON *object, attune_device *device) {
     attune_device_limits limits = {.struct_size = sizeof limits};
     int32_t count = 0;
     attune_status status = attune_device_get_limits(device, &limits);
-    if (status == ATTUNE_OK)
+    if (status == ATTUNE_OK) {
         status = attune_device_count_kernels(device, &count);
-    if (status != ATTUNE_OK)
+    }
+    if (status != ATTUNE_OK) {
         return status;
+    }
     add_limits(object, &limits);
     cJSON *kernels = json_add_array(object, "kernels");
-    for (int32_t i = 0; i < count && status == ATTUNE_OK; ++i) {
+    for (int32_t i = 0; i < count && status == ATTUNE_OK; i++) {
         attune_kernel_info kernel = {.struct_size = sizeof kernel};
         status = attune_device_get_kernel(device, i, &kernel);
-        if (status == ATTUNE_OK)
+        if (status == ATTUNE_OK) {
             add_kernel(kernels, &kernel);
+        }
     }
     return status;
 }
@@ -89,10 +93,11 @@ static const char *text_of(const cJSON *object, const char *name) {
 }
 
 static void print_limit(const cJSON *limit) {
-    if (cJSON_IsString(limit))
+    if (cJSON_IsString(limit)) {
         printf("    %-24s %s\n", limit->string, limit->valuestring);
-    else if (cJSON_GetNumberValue(limit) > 0)
+    } else if (cJSON_GetNumberValue(limit) > 0) {
         printf("    %-24s %.15g\n", limit->string, cJSON_GetNumberValue(limit));
+    }
 }
 
 static void print_kernel(const cJSON *kernel) {
@@ -107,8 +112,9 @@ enum tool_exit devices_print_verbose(const char *selector) {
     cJSON *root = json_root();
     enum tool_exit status = devices_add_verbose(root, selector);
     const cJSON *item;
-    if (!status && text_of(root, "error")[0])
+    if (!status && text_of(root, "error")[0]) {
         printf("    %s\n", text_of(root, "error"));
+    }
     cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(root, "limits")) print_limit(item);
     cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(root, "kernels")) print_kernel(item);
     cJSON_Delete(root);

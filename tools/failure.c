@@ -62,7 +62,8 @@ enum tool_exit tool_fail_memory(void) {
 }
 
 enum tool_exit tool_flush(void) {
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    if (fflush(stdout) == 0 && !ferror(stdout)) {
         return TOOL_OK;
+    }
     return tool_fail(TOOL_FAILED, "standard output: %s", strerror(errno));
 }

@@ -15,7 +15,7 @@ enum { POOL_SIZE = 1 << 16, DRAWS_PER_WORD = 4 };
 static void draw(const unsigned char *pool, size_t element_bytes, int64_t count, struct random *random,
                  unsigned char *out_elements) {
     uint64_t word = 0;
-    for (int64_t i = 0; i < count; ++i) {
+    for (int64_t i = 0; i < count; i++) {
         word = i % DRAWS_PER_WORD == 0 ? random_next(random) : word >> 16;
         memcpy(out_elements + (size_t)i * element_bytes, pool + (word % POOL_SIZE) * element_bytes, element_bytes);
     }
@@ -26,14 +26,17 @@ enum tool_exit fill_normal(struct tensors *tensors, const attune_tensor *tensor,
     static float pool[POOL_SIZE];
     int64_t count = tensor->dtype == ATTUNE_DTYPE_NONE ? 0 : tensor_count(tensor);
     size_t element_bytes = attune_dtype_size_bytes(tensor->dtype);
-    if (tensors->shapes_only || count == 0)
+    if (tensors->shapes_only || count == 0) {
         return TOOL_OK;
-    for (int i = 0; i < POOL_SIZE; ++i)
+    }
+    for (int i = 0; i < POOL_SIZE; i++) {
         normals[i] = (float)random_normal(random);
+    }
     floats_round(normals, ARRAY_F32, POOL_SIZE, tensor->dtype, pool);
     unsigned char *elements = malloc((size_t)count * element_bytes);
-    if (!elements)
+    if (!elements) {
         return tool_fail_memory();
+    }
     draw((const unsigned char *)pool, element_bytes, count, random, elements);
     enum tool_exit status = tensors_set(tensors, tensor, elements);
     free(elements);
@@ -55,20 +58,24 @@ static int32_t *allocate(int64_t count, const char *what) {
         return NULL;
     }
     int32_t *values = malloc((count > 0 ? (size_t)count : 1) * sizeof *values);
-    if (!values)
+    if (!values) {
         (void)tool_fail_memory();
+    }
     return values;
 }
 
 enum tool_exit fill_lengths(struct tensors *tensors, int64_t count, int64_t length, attune_tensor *out_tensor) {
-    if (length < 0 || length > INT32_MAX)
+    if (length < 0 || length > INT32_MAX) {
         return tool_fail(TOOL_BAD_INPUT, "--seqused-k: a length of %" PRId64 ": must be 0 or more and fit in 32 bits",
                          length);
+    }
     int32_t *values = allocate(count, "sequences");
-    if (!values)
+    if (!values) {
         return TOOL_FAILED;
-    for (int64_t i = 0; i < count; ++i)
+    }
+    for (int64_t i = 0; i < count; i++) {
         values[i] = (int32_t)length;
+    }
     enum tool_exit status = upload(tensors, 1, &count, values, out_tensor);
     free(values);
     return status;
@@ -88,10 +95,12 @@ enum tool_exit fill_pages(struct tensors *tensors, int64_t batch, int64_t column
                           attune_tensor *out_tensor) {
     int64_t pages = columns > 0 && batch > INT32_MAX / columns ? INT64_MAX : batch * columns;
     int32_t *values = allocate(pages, "pages");
-    if (!values)
+    if (!values) {
         return TOOL_FAILED;
-    for (int64_t i = 0; i < pages; ++i)
+    }
+    for (int64_t i = 0; i < pages; i++) {
         values[i] = (int32_t)i;
+    }
     shuffle(values, pages, random);
     enum tool_exit status = upload(tensors, 2, (int64_t[]){batch, columns}, values, out_tensor);
     free(values);

@@ -33,29 +33,33 @@ static void spell(const struct flag_table *table, struct spelling *out_spelling)
     char *letter = out_spelling->letters;
     *letter++ = '+'; /* stop at the first word that is no flag */
     *letter++ = ':'; /* tell a missing value from an unknown flag */
-    for (int i = 0; i < table->count; ++i) {
+    for (int i = 0; i < table->count; i++) {
         const struct flag *flag = &table->flags[i];
-        if (!has(table, i))
+        if (!has(table, i)) {
             continue;
+        }
         if (is_long(flag)) {
             int value = flag->argument ? required_argument : no_argument;
             out_spelling->longs[long_count++] = (struct option){flag->name + 2, value, NULL, LONG_BASE + i};
             continue;
         }
         *letter++ = flag->name[1];
-        if (flag->argument)
+        if (flag->argument) {
             *letter++ = ':';
+        }
     }
     out_spelling->longs[long_count] = (struct option){0};
     *letter = '\0';
 }
 
 static const struct flag *find(const struct flag_table *table, int value) {
-    if (value >= LONG_BASE)
+    if (value >= LONG_BASE) {
         return &table->flags[value - LONG_BASE];
-    for (int i = 0; i < table->count; ++i) {
-        if (has(table, i) && !is_long(&table->flags[i]) && table->flags[i].name[1] == value)
+    }
+    for (int i = 0; i < table->count; i++) {
+        if (has(table, i) && !is_long(&table->flags[i]) && table->flags[i].name[1] == value) {
             return &table->flags[i];
+        }
     }
     return NULL;
 }
@@ -73,15 +77,19 @@ static enum tool_exit refuse_unknown(const char *word) {
 static enum tool_exit take(const struct flag_table *table, int found, const char *word, bool *seen, char *options) {
     bool is_error = found == '?' || found == ':';
     const struct flag *flag = find(table, is_error ? optopt : found);
-    if (!flag || is_abbreviated(flag, word))
+    if (!flag || is_abbreviated(flag, word)) {
         return refuse_unknown(word);
-    if (found == ':')
+    }
+    if (found == ':') {
         return tool_fail(TOOL_BAD_INPUT, "%s: needs a value, %s", flag->name, flag->argument);
-    if (found == '?')
+    }
+    if (found == '?') {
         return tool_fail(TOOL_BAD_INPUT, "%s: %s takes no value", word, flag->name);
-    if (seen[flag - table->flags])
+    }
+    if (seen[flag - table->flags]) {
         return tool_fail(TOOL_BAD_INPUT, "%s%s%s: the flag is given twice", flag->name, flag->argument ? " " : "",
                          flag->argument ? optarg : "");
+    }
     seen[flag - table->flags] = true;
     return flag->set(flag, flag->argument ? optarg : NULL, options + flag->offset);
 }
@@ -94,14 +102,17 @@ enum tool_exit flags_parse(const struct flag_table *table, int argc, char **argv
     optind = 0; /* start afresh, whoever used getopt before */
     for (int next = 1;; next = optind) {
         int found = getopt_long(argc, argv, spelling.letters, spelling.longs, NULL);
-        if (found == -1)
+        if (found == -1) {
             break;
+        }
         enum tool_exit status = take(table, found, argv[next], seen, out_options);
-        if (status)
+        if (status) {
             return status;
+        }
     }
-    if (optind < argc)
+    if (optind < argc) {
         return tool_fail(TOOL_BAD_INPUT, "%s: neither a flag nor the value of one", argv[optind]);
+    }
     return TOOL_OK;
 }
 
@@ -109,8 +120,9 @@ enum tool_exit flags_parse(const struct flag_table *table, int argc, char **argv
 static int word_length(const char *text) {
     int depth = 0;
     int length = 0;
-    for (; text[length] && (depth > 0 || text[length] != ' '); ++length)
+    for (; text[length] && (depth > 0 || text[length] != ' '); length++) {
         depth += (text[length] == '(') - (text[length] == ')');
+    }
     return length;
 }
 
@@ -141,12 +153,14 @@ static void print_flag(const struct flag *flag) {
 
 void flags_print(const struct flag_table *table) {
     const char *group = NULL;
-    for (int i = 0; i < table->count; ++i) {
+    for (int i = 0; i < table->count; i++) {
         const struct flag *flag = &table->flags[i];
-        if (!has(table, i))
+        if (!has(table, i)) {
             continue;
-        if (!group || strcmp(group, flag->group) != 0)
+        }
+        if (!group || strcmp(group, flag->group) != 0) {
             printf("\n%s:\n", flag->group);
+        }
         group = flag->group;
         print_flag(flag);
     }

@@ -23,10 +23,12 @@ static enum tool_exit refuse_type(const char *flag, const char *spec, struct arr
 enum tool_exit input_read_floats(const char *flag, const char *spec, struct array *out_array) {
     struct array array;
     enum tool_exit status = read_file(flag, spec, &array);
-    if (status)
+    if (status) {
         return status;
-    if (!array_type_is_float(array.type))
+    }
+    if (!array_type_is_float(array.type)) {
         return refuse_type(flag, spec, &array, "f32, f16, bf16, e4m3 or f64 is needed");
+    }
     *out_array = array;
     return TOOL_OK;
 }
@@ -35,8 +37,9 @@ enum tool_exit input_read_floats(const char *flag, const char *spec, struct arra
 enum range { RANGE_REFUSE, RANGE_SATURATE };
 
 static int32_t saturate(int64_t value) {
-    if (value > INT32_MAX)
+    if (value > INT32_MAX) {
         return INT32_MAX;
+    }
     return value < INT32_MIN ? INT32_MIN : (int32_t)value;
 }
 
@@ -44,11 +47,12 @@ static int32_t saturate(int64_t value) {
 static enum tool_exit narrow(const char *flag, const char *spec, enum range range, struct array *array) {
     const int64_t *wide = array->data;
     int32_t *narrowed = array->data;
-    for (int64_t i = 0; i < array->count; ++i) {
+    for (int64_t i = 0; i < array->count; i++) {
         int64_t value = wide[i];
-        if (range == RANGE_REFUSE && saturate(value) != value)
+        if (range == RANGE_REFUSE && saturate(value) != value) {
             return tool_fail(TOOL_BAD_INPUT, "%s %s: element %" PRId64 " is %" PRId64 ": it must fit in 32 bits", flag,
                              spec, i, value);
+        }
         narrowed[i] = saturate(value);
     }
     array->type = ARRAY_I32;
@@ -59,16 +63,20 @@ static enum tool_exit narrow(const char *flag, const char *spec, enum range rang
 static enum tool_exit read_integers(const char *flag, const char *spec, enum range range, struct array *out_array) {
     struct array array;
     enum tool_exit status = read_file(flag, spec, &array);
-    if (status)
+    if (status) {
         return status;
-    if (array.type != ARRAY_I32 && array.type != ARRAY_I64)
+    }
+    if (array.type != ARRAY_I32 && array.type != ARRAY_I64) {
         return refuse_type(flag, spec, &array, "i32 or i64 is needed");
-    if (array.type == ARRAY_I64)
+    }
+    if (array.type == ARRAY_I64) {
         status = narrow(flag, spec, range, &array);
-    if (status)
+    }
+    if (status) {
         array_release(&array);
-    else
+    } else {
         *out_array = array;
+    }
     return status;
 }
 
@@ -80,8 +88,9 @@ enum tool_exit input_upload_floats(struct tensors *tensors, const char *flag, co
                                    attune_tensor *out_tensor) {
     struct array array;
     enum tool_exit status = input_read_floats(flag, spec, &array);
-    if (status)
+    if (status) {
         return status;
+    }
     status = tensors_upload(tensors, flag, &array, ATTUNE_DTYPE_F32, out_tensor);
     array_release(&array);
     return status;
@@ -91,8 +100,9 @@ static enum tool_exit upload_integers(struct tensors *tensors, const char *flag,
                                       attune_tensor *out_tensor) {
     struct array array;
     enum tool_exit status = read_integers(flag, spec, range, &array);
-    if (status)
+    if (status) {
         return status;
+    }
     status = tensors_upload(tensors, flag, &array, ATTUNE_DTYPE_I32, out_tensor);
     array_release(&array);
     return status;
@@ -112,10 +122,12 @@ enum tool_exit input_upload_mask(struct tensors *tensors, const char *flag, cons
                                  attune_tensor *out_tensor) {
     struct array array;
     enum tool_exit status = read_file(flag, spec, &array);
-    if (status)
+    if (status) {
         return status;
-    if (array.type != ARRAY_U8 && array.type != ARRAY_BOOL)
+    }
+    if (array.type != ARRAY_U8 && array.type != ARRAY_BOOL) {
         return refuse_type(flag, spec, &array, "u8 or bool is needed");
+    }
     status = tensors_upload(tensors, flag, &array, ATTUNE_DTYPE_U8, out_tensor);
     array_release(&array);
     return status;

@@ -7,8 +7,9 @@ static bool has_failed;
 
 static cJSON *add(cJSON *parent, const char *name, cJSON *child) {
     cJSON_bool added = name ? cJSON_AddItemToObject(parent, name, child) : cJSON_AddItemToArray(parent, child);
-    if (added)
+    if (added) {
         return child;
+    }
     has_failed = true;
     cJSON_Delete(child);
     return NULL;
@@ -43,8 +44,9 @@ void json_add_bool(cJSON *parent, const char *name, bool value) {
 enum tool_exit json_print(cJSON *root) {
     char *text = has_failed ? NULL : cJSON_Print(root);
     cJSON_Delete(root);
-    if (!text)
+    if (!text) {
         return tool_fail_memory();
+    }
     puts(text);
     cJSON_free(text);
     return TOOL_OK;

@@ -27,9 +27,10 @@ static const struct command {
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
 static const struct command *find(const char *name) {
-    for (int i = 0; i < COMMAND_COUNT; ++i) {
-        if (strcmp(commands[i].name, name) == 0)
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(commands[i].name, name) == 0) {
             return &commands[i];
+        }
     }
     return NULL;
 }
@@ -41,8 +42,9 @@ static void print_usage(FILE *stream) {
                     "       attune --version\n"
                     "\n"
                     "Commands; 'attune COMMAND --help' tells each one's flags:\n");
-    for (int i = 0; i < COMMAND_COUNT; ++i)
+    for (int i = 0; i < COMMAND_COUNT; i++) {
         fprintf(stream, "  %-10s %s\n", commands[i].name, commands[i].purpose);
+    }
     fprintf(stream, "\n%s", tool_exit_help);
 }
 
@@ -55,10 +57,12 @@ static int help(char *name) {
     char flag[] = "--help";
     char *argv[] = {name, flag, NULL};
     const struct command *command = name ? find(name) : NULL;
-    if (command)
+    if (command) {
         return run(command, 2, argv);
-    if (name)
+    }
+    if (name) {
         return tool_fail(TOOL_BAD_INPUT, "%s: no such command; 'attune --help' lists them", name);
+    }
     print_usage(stdout);
     return TOOL_OK;
 }
@@ -69,15 +73,17 @@ static int dispatch(int argc, char **argv) {
         print_usage(stderr);
         return TOOL_BAD_INPUT;
     }
-    if (strcmp(name, "--help") == 0 || strcmp(name, "help") == 0)
+    if (strcmp(name, "--help") == 0 || strcmp(name, "help") == 0) {
         return help(argc > 2 ? argv[2] : NULL);
+    }
     if (strcmp(name, "--version") == 0) {
         printf("attune %s\n", attune_version());
         return TOOL_OK;
     }
     const struct command *command = find(name);
-    if (!command)
+    if (!command) {
         return tool_fail(TOOL_BAD_INPUT, "%s: no such command; 'attune --help' lists them", name);
+    }
     return run(command, argc - 1, argv + 1);
 }
 

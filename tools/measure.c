@@ -28,12 +28,15 @@ static attune_status make_plan(struct measure *measure) {
     attune_device *device = device_of(measure);
     attune_status status =
         attune_plan_create(device, measure->workload->op, workload_args(measure->workload), &measure->plan);
-    if (status == ATTUNE_OK)
+    if (status == ATTUNE_OK) {
         status = attune_plan_get_workspace(measure->plan, &measure->workspace_bytes);
-    if (status == ATTUNE_OK && measure->workspace_bytes > 0)
+    }
+    if (status == ATTUNE_OK && measure->workspace_bytes > 0) {
         status = attune_memory_alloc(device, ATTUNE_MEMORY_DEFAULT, measure->workspace_bytes, &measure->workspace);
-    if (status == ATTUNE_OK)
+    }
+    if (status == ATTUNE_OK) {
         status = attune_plan_explain(measure->plan, &measure->explanation);
+    }
     return status;
 }
 
@@ -45,14 +48,16 @@ enum tool_exit measure_start(struct workload *workload, struct measure *out_meas
         status = run(out_measure);
         workload_set_check(workload, false);
     }
-    if (status == ATTUNE_OK)
+    if (status == ATTUNE_OK) {
         status = attune_stream_synchronize(workload->tensors.device, NULL);
+    }
     return told(status);
 }
 
 void measure_release(struct measure *measure) {
-    if (measure->workspace)
+    if (measure->workspace) {
         attune_memory_free(device_of(measure), measure->workspace);
+    }
     attune_plan_close(measure->plan);
     *measure = (struct measure){0};
 }
@@ -76,22 +81,26 @@ static attune_status clock_create(attune_device *device, int64_t events, struct 
 }
 
 static void clock_release(struct clock *clock) {
-    while (clock->events > 0)
+    while (clock->events > 0) {
         attune_event_close(clock->event[--clock->events]);
+    }
 }
 
 static attune_status time_between(struct measure *measure, struct clock *clock, double *out_seconds) {
     int64_t runs = clock->events - 1;
     attune_status status = attune_event_record(clock->event[0], NULL);
-    for (int64_t i = 0; status == ATTUNE_OK && i < runs; ++i) {
+    for (int64_t i = 0; status == ATTUNE_OK && i < runs; i++) {
         status = run(measure);
-        if (status == ATTUNE_OK)
+        if (status == ATTUNE_OK) {
             status = attune_event_record(clock->event[i + 1], NULL);
+        }
     }
-    if (status == ATTUNE_OK)
+    if (status == ATTUNE_OK) {
         status = attune_stream_synchronize(device_of(measure), NULL);
-    for (int64_t i = 0; status == ATTUNE_OK && i < runs; ++i)
+    }
+    for (int64_t i = 0; status == ATTUNE_OK && i < runs; i++) {
         status = attune_event_elapsed(clock->event[i], clock->event[i + 1], &out_seconds[i]);
+    }
     return status;
 }
 
@@ -99,8 +108,9 @@ static attune_status time_between(struct measure *measure, struct clock *clock, 
 static attune_status time_runs(struct measure *measure, int64_t runs, double *out_seconds) {
     struct clock clock;
     attune_status status = clock_create(device_of(measure), runs + 1, &clock);
-    if (status == ATTUNE_OK)
+    if (status == ATTUNE_OK) {
         status = time_between(measure, &clock, out_seconds);
+    }
     clock_release(&clock);
     return status;
 }
@@ -133,8 +143,9 @@ static struct spread spread_of(double *seconds, int64_t runs) {
 
 static int64_t choose_runs(double seconds) {
     double runs = seconds > 0 ? TIMED_SECONDS / seconds : MEASURE_RUNS_MAX;
-    if (runs >= MEASURE_RUNS_MAX)
+    if (runs >= MEASURE_RUNS_MAX) {
         return MEASURE_RUNS_MAX;
+    }
     return runs > RUNS_LEAST ? (int64_t)runs : RUNS_LEAST;
 }
 
@@ -143,9 +154,11 @@ enum tool_exit measure_time(struct measure *measure, int64_t repeat, struct spre
     double last = 0;
     attune_status status = warm_up(measure, &last);
     int64_t runs = repeat > 0 ? repeat : choose_runs(last);
-    if (status == ATTUNE_OK)
+    if (status == ATTUNE_OK) {
         status = time_runs(measure, runs, seconds);
-    if (status == ATTUNE_OK)
+    }
+    if (status == ATTUNE_OK) {
         *out_spread = spread_of(seconds, runs);
+    }
     return told(status);
 }

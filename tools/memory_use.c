@@ -10,8 +10,9 @@ enum tool_exit memory_use_get(attune_device *device, struct memory_use *out_use)
     struct rusage usage;
     out_use->report.struct_size = sizeof out_use->report;
     attune_status status = attune_device_get_memory(device, &out_use->report);
-    if (status != ATTUNE_OK)
+    if (status != ATTUNE_OK) {
         return tool_fail_library(status);
+    }
     bool is_known = getrusage(RUSAGE_SELF, &usage) == 0 && usage.ru_maxrss > 0;
     out_use->process_peak_bytes = is_known ? (uint64_t)usage.ru_maxrss * 1024 : 0;
     return TOOL_OK;
@@ -21,8 +22,9 @@ const char *bytes_format(uint64_t bytes, char out_text[BYTES_TEXT]) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     double value = (double)bytes;
     int unit = 0;
-    for (; value >= 1024; ++unit)
+    for (; value >= 1024; unit++) {
         value /= 1024;
+    }
     snprintf(out_text, BYTES_TEXT, "%.*f %s", unit == 0 ? 0 : 2, value, units[unit]);
     return out_text;
 }

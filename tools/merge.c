@@ -46,17 +46,21 @@ struct merge_options {
 static enum tool_exit set_paths(const struct flag *flag, const char *text, void *out_field) {
     struct path_list *field = out_field;
     field->text = strdup(text);
-    if (!field->text)
+    if (!field->text) {
         return tool_fail_memory();
+    }
     for (char *next = field->text; next;) {
         char *path = next;
         next = strchr(path, ',');
-        if (next)
+        if (next) {
             *next++ = '\0';
-        if (!*path)
+        }
+        if (!*path) {
             return flag_refuse(flag, text, "a name in the list is empty");
-        if (field->count == ATTUNE_MERGE_PARTS_MAX)
+        }
+        if (field->count == ATTUNE_MERGE_PARTS_MAX) {
             return flag_refuse(flag, text, "there are at most 128 parts");
+        }
         field->path[field->count++] = path;
     }
     return TOOL_OK;
@@ -79,14 +83,17 @@ static const struct flag flags[] = {
 static const struct flag_table table = {flags, sizeof flags / sizeof flags[0], 1};
 
 static enum tool_exit check(const struct merge_options *options) {
-    if (options->o.count == 0 || options->lse.count == 0 || !options->o_out)
+    if (options->o.count == 0 || options->lse.count == 0 || !options->o_out) {
         return tool_fail(TOOL_BAD_INPUT, "--o, --lse and -o: all are needed");
-    if (options->o.count != options->lse.count)
+    }
+    if (options->o.count != options->lse.count) {
         return tool_fail(TOOL_BAD_INPUT, "--o names %d files and --lse %d: each part has one of both", options->o.count,
                          options->lse.count);
-    if (options->lse_out && strcmp(options->lse_out, options->o_out) == 0)
+    }
+    if (options->lse_out && strcmp(options->lse_out, options->o_out) == 0) {
         return tool_fail(TOOL_BAD_INPUT, "-o and --lse-out both name %s: each output needs a file of its own",
                          options->o_out);
+    }
     return TOOL_OK;
 }
 
@@ -109,11 +116,13 @@ static enum tool_exit load_o(struct merge *merge, int part) {
     struct array array;
     attune_tensor *tensor = &merge->part_o[part];
     enum tool_exit status = input_read_floats("--o", merge->options.o.path[part], &array);
-    if (status)
+    if (status) {
         return status;
+    }
     status = tensors_upload(&merge->tensors, "--o", &array, array_type_to_dtype(array.type), tensor);
-    if (!status && is_exchanged(merge, tensor))
+    if (!status && is_exchanged(merge, tensor)) {
         *tensor = tensor_exchange_axes(*tensor);
+    }
     array_release(&array);
     return status;
 }
@@ -122,8 +131,9 @@ static enum tool_exit load_o(struct merge *merge, int part) {
 static enum tool_exit check_part(const struct merge *merge, int part) {
     const attune_tensor *o = &merge->part_o[part];
     const attune_tensor *lse = &merge->part_lse[part];
-    if ((o->rank == 3 || o->rank == 4) && lse->rank == o->rank - 1)
+    if ((o->rank == 3 || o->rank == 4) && lse->rank == o->rank - 1) {
         return TOOL_OK;
+    }
     return tool_fail(TOOL_BAD_INPUT,
                      "--o %s has %d axes and --lse %s %d: four and three are needed, or three and two where packed",
                      merge->options.o.path[part], o->rank, merge->options.lse.path[part], lse->rank);
@@ -131,13 +141,15 @@ static enum tool_exit check_part(const struct merge *merge, int part) {
 
 static enum tool_exit load_parts(struct merge *merge) {
     enum tool_exit status = TOOL_OK;
-    for (int part = 0; !status && part < merge->options.o.count; ++part) {
+    for (int part = 0; !status && part < merge->options.o.count; part++) {
         status = load_o(merge, part);
-        if (!status)
+        if (!status) {
             status =
                 input_upload_floats(&merge->tensors, "--lse", merge->options.lse.path[part], &merge->part_lse[part]);
-        if (!status)
+        }
+        if (!status) {
             status = check_part(merge, part);
+        }
     }
     return status;
 }
@@ -146,13 +158,16 @@ static enum tool_exit create_outputs(struct merge *merge) {
     attune_tensor o = merge->part_o[0];
     attune_tensor lse = merge->part_lse[0];
     bool exchange = is_exchanged(merge, &o);
-    if (exchange)
+    if (exchange) {
         o = tensor_exchange_axes(o);
+    }
     enum tool_exit status = tensors_create(&merge->tensors, ATTUNE_DTYPE_F32, o.rank, o.shape, &merge->args.o);
-    if (!status && exchange)
+    if (!status && exchange) {
         merge->args.o = tensor_exchange_axes(merge->args.o);
-    if (!status)
+    }
+    if (!status) {
         status = tensors_create(&merge->tensors, ATTUNE_DTYPE_F32, lse.rank, lse.shape, &merge->args.lse);
+    }
     return status;
 }
 
@@ -162,31 +177,39 @@ static enum tool_exit compute(struct merge *merge) {
     merge->args.part_lse = merge->part_lse;
     merge->args.kernel = merge->options.kernel;
     attune_status status = attune_merge(merge->tensors.device, NULL, &merge->args);
-    if (status == ATTUNE_OK)
+    if (status == ATTUNE_OK) {
         status = attune_stream_synchronize(merge->tensors.device, NULL);
+    }
     return status == ATTUNE_OK ? TOOL_OK : tool_fail_library(status);
 }
 
 static enum tool_exit add_output(struct merge *merge, const char *flag, const char *path, attune_tensor tensor) {
-    if (!path)
+    if (!path) {
         return TOOL_OK;
-    if (is_exchanged(merge, &tensor))
+    }
+    if (is_exchanged(merge, &tensor)) {
         tensor = tensor_exchange_axes(tensor);
+    }
     return outputs_add(&merge->outputs, &merge->tensors, flag, path, &tensor);
 }
 
 static enum tool_exit execute(struct merge *merge) {
     enum tool_exit status = backend_open(merge->options.backend, &merge->tensors.device);
-    if (!status)
+    if (!status) {
         status = load_parts(merge);
-    if (!status)
+    }
+    if (!status) {
         status = create_outputs(merge);
-    if (!status)
+    }
+    if (!status) {
         status = compute(merge);
-    if (!status)
+    }
+    if (!status) {
         status = add_output(merge, "-o", merge->options.o_out, merge->args.o);
-    if (!status)
+    }
+    if (!status) {
         status = add_output(merge, "--lse-out", merge->options.lse_out, merge->args.lse);
+    }
     return status ? status : outputs_commit(&merge->outputs);
 }
 
@@ -199,8 +222,9 @@ int attune_tool_merge(int argc, char **argv) {
         printf("\n%s", tool_exit_help);
     } else if (!status) {
         status = check(&merge.options);
-        if (!status)
+        if (!status) {
             status = execute(&merge);
+        }
     }
     outputs_release(&merge.outputs);
     tensors_release(&merge.tensors);

@@ -40,14 +40,16 @@ static const size_t append_members[] = {
 static enum tool_exit reflect(struct tensors *tensors, const size_t *members, size_t count, struct host_memory *memory,
                               void *out_args) {
     enum tool_exit status = TOOL_OK;
-    for (size_t i = 0; !status && i < count; ++i) {
+    for (size_t i = 0; !status && i < count; i++) {
         attune_tensor *tensor = (attune_tensor *)((char *)out_args + members[i]);
-        if (tensor->dtype == ATTUNE_DTYPE_NONE)
+        if (tensor->dtype == ATTUNE_DTYPE_NONE) {
             continue;
+        }
         void *data;
         status = tensors_get(tensors, tensor, &data);
-        if (!status)
+        if (!status) {
             tensor->data = memory->item[memory->count++] = data;
+        }
     }
     return status;
 }
@@ -66,6 +68,7 @@ enum tool_exit mirror_append(struct tensors *tensors, const attune_kvcache_appen
 }
 
 void host_memory_release(struct host_memory *memory) {
-    while (memory->count > 0)
+    while (memory->count > 0) {
         free(memory->item[--memory->count]);
+    }
 }

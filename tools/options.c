@@ -16,7 +16,7 @@ struct word {
 };
 
 static bool find_word(const struct word *words, int count, const char *text, int *out_value) {
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < count; i++) {
         if (strcmp(words[i].text, text) == 0) {
             *out_value = words[i].value;
             return true;
@@ -26,7 +26,7 @@ static bool find_word(const struct word *words, int count, const char *text, int
 }
 
 static enum tool_exit set_dtype(const struct flag *flag, const char *text, void *out_field) {
-    for (attune_dtype dtype = ATTUNE_DTYPE_F32; dtype <= ATTUNE_DTYPE_E4M3; ++dtype) {
+    for (attune_dtype dtype = ATTUNE_DTYPE_F32; dtype <= ATTUNE_DTYPE_E4M3; dtype++) {
         if (strcmp(attune_dtype_name(dtype), text) == 0) {
             *(attune_dtype *)out_field = dtype;
             return TOOL_OK;
@@ -38,8 +38,9 @@ static enum tool_exit set_dtype(const struct flag *flag, const char *text, void 
 enum tool_exit option_set_layout(const struct flag *flag, const char *text, void *out_field) {
     static const struct word layouts[] = {{"bshd", LAYOUT_BSHD}, {"bhsd", LAYOUT_BHSD}};
     int layout;
-    if (!find_word(layouts, 2, text, &layout))
+    if (!find_word(layouts, 2, text, &layout)) {
         return flag_refuse(flag, text, "a layout is bshd or bhsd");
+    }
     *(enum option_layout *)out_field = (enum option_layout)layout;
     return TOOL_OK;
 }
@@ -48,8 +49,9 @@ static enum tool_exit set_align(const struct flag *flag, const char *text, void 
     static const struct word aligns[] = {{"bottom-right", ATTUNE_ALIGN_BOTTOM_RIGHT},
                                          {"top-left", ATTUNE_ALIGN_TOP_LEFT}};
     int align;
-    if (!find_word(aligns, 2, text, &align))
+    if (!find_word(aligns, 2, text, &align)) {
         return flag_refuse(flag, text, "an alignment is bottom-right or top-left");
+    }
     *(struct option_align *)out_field = (struct option_align){true, (attune_align)align};
     return TOOL_OK;
 }
@@ -57,8 +59,9 @@ static enum tool_exit set_align(const struct flag *flag, const char *text, void 
 static enum tool_exit set_op(const struct flag *flag, const char *text, void *out_field) {
     static const struct word ops[] = {{"fwd", ATTUNE_OP_FORWARD}, {"bwd", ATTUNE_OP_BACKWARD}};
     int op;
-    if (!find_word(ops, 2, text, &op))
+    if (!find_word(ops, 2, text, &op)) {
         return flag_refuse(flag, text, "an operation is fwd or bwd");
+    }
     *(attune_op *)out_field = (attune_op)op;
     return TOOL_OK;
 }
@@ -67,8 +70,9 @@ static enum tool_exit set_work(const struct flag *flag, const char *text, void *
     static const struct word works[] = {
         {"fwd", WORK_FORWARD}, {"bwd", WORK_BACKWARD}, {"decode", WORK_DECODE}, {"append", WORK_APPEND}};
     int work;
-    if (!find_word(works, 4, text, &work))
+    if (!find_word(works, 4, text, &work)) {
         return flag_refuse(flag, text, "an operation is fwd, bwd, decode or append");
+    }
     *(enum option_work *)out_field = (enum option_work)work;
     return TOOL_OK;
 }
@@ -80,11 +84,12 @@ static enum tool_exit set_lengths(const struct flag *flag, const char *text, voi
     do {
         int64_t length;
         if (field->count == OPTION_LIST_MAX || !integer_read(at, &at, &length) || length < 1 ||
-            length > INT64_MAX / 1024)
+            length > INT64_MAX / 1024) {
             return flag_refuse(flag, text, "1 to 32 lengths are needed, each 1 or more, as 512,1k,2k");
+        }
         if (*at == 'k' || *at == 'K') {
             length *= 1024;
-            ++at;
+            at++;
         }
         field->item[field->count++] = length;
     } while (*at++ == ',');
@@ -94,15 +99,18 @@ static enum tool_exit set_lengths(const struct flag *flag, const char *text, voi
 static enum tool_exit set_names(const struct flag *flag, const char *text, void *out_field) {
     struct option_names *field = out_field;
     field->text = strdup(text);
-    if (!field->text)
+    if (!field->text) {
         return tool_fail_memory();
-    for (char *at = field->text; at; ++field->count) {
+    }
+    for (char *at = field->text; at; field->count++) {
         char *comma = strchr(at, ',');
-        if (field->count == OPTION_LIST_MAX || at == comma || !*at)
+        if (field->count == OPTION_LIST_MAX || at == comma || !*at) {
             return flag_refuse(flag, text, "1 to 32 names, separated by commas, are needed");
+        }
         field->item[field->count] = at;
-        if (comma)
+        if (comma) {
             *comma++ = '\0';
+        }
         at = comma;
     }
     return TOOL_OK;
@@ -110,26 +118,30 @@ static enum tool_exit set_names(const struct flag *flag, const char *text, void 
 
 static enum tool_exit set_window(const struct flag *flag, const char *text, void *out_field) {
     int64_t sides[2];
-    if (!integers_read(text, ',', 2, sides))
+    if (!integers_read(text, ',', 2, sides)) {
         return flag_refuse(flag, text, "two integers L,R are needed");
-    if (sides[0] < -1 || sides[1] < -1)
+    }
+    if (sides[0] < -1 || sides[1] < -1) {
         return flag_refuse(flag, text, "a window side is -1 (open) or more");
+    }
     *(attune_window *)out_field = ATTUNE_WINDOW(sides[0], sides[1]);
     return TOOL_OK;
 }
 
 static enum tool_exit set_softcap(const struct flag *flag, const char *text, void *out_field) {
     double softcap;
-    if (!number_read(text, &softcap) || softcap < 0)
+    if (!number_read(text, &softcap) || softcap < 0) {
         return flag_refuse(flag, text, "a softcap is a finite number, 0 (off) or more");
+    }
     *(double *)out_field = softcap;
     return TOOL_OK;
 }
 
 static enum tool_exit set_rate(const struct flag *flag, const char *text, void *out_field) {
     double rate;
-    if (!number_read(text, &rate) || rate < 0 || rate >= 1)
+    if (!number_read(text, &rate) || rate < 0 || rate >= 1) {
         return flag_refuse(flag, text, "a rate is from 0 (off) to less than 1");
+    }
     *(double *)out_field = rate;
     return TOOL_OK;
 }
@@ -142,10 +154,12 @@ static enum tool_exit set_block_sparse(const struct flag *flag, const char *text
     size_t col_idx_length = strcspn(col_idx, ",");
     int64_t sizes[2];
     if (row_ptr_length == 0 || col_idx_length == 0 || col_idx[col_idx_length] != ',' ||
-        !integers_read(col_idx + col_idx_length + 1, ',', 2, sizes))
+        !integers_read(col_idx + col_idx_length + 1, ',', 2, sizes)) {
         return flag_refuse(flag, text, "two files and two integers, ROWPTR,COLIDX,BQ,BK, are needed");
-    if (sizes[0] < 1 || sizes[1] < 1)
+    }
+    if (sizes[0] < 1 || sizes[1] < 1) {
         return flag_refuse(flag, text, "a block has 1 row and 1 key or more");
+    }
     field->row_ptr = strndup(text, row_ptr_length);
     field->col_idx = strndup(col_idx, col_idx_length);
     field->rows = sizes[0];
@@ -156,11 +170,13 @@ static enum tool_exit set_block_sparse(const struct flag *flag, const char *text
 static enum tool_exit set_shape(const struct flag *flag, const char *text, void *out_field) {
     int64_t n[7] = {0};
     bool has_head_dim_v = integers_read(text, ',', 7, n);
-    if (!has_head_dim_v && !integers_read(text, ',', 6, n))
+    if (!has_head_dim_v && !integers_read(text, ',', 6, n)) {
         return flag_refuse(flag, text, "six or seven integers, B,Sq,Sk,Hq,Hkv,D[,Dv], are needed");
-    for (int i = 0; i < 7; ++i) {
-        if (n[i] < 0)
+    }
+    for (int i = 0; i < 7; i++) {
+        if (n[i] < 0) {
             return flag_refuse(flag, text, "an extent is 0 or more");
+        }
     }
     *(struct option_shape *)out_field =
         (struct option_shape){true, n[0], n[1], n[2], n[3], n[4], n[5], has_head_dim_v ? n[6] : n[5]};
@@ -320,9 +336,10 @@ static struct flag_table table_of(unsigned command) {
 }
 
 const char *option_file_flag(enum option_file file) {
-    for (int i = 0; i < ROW_COUNT; ++i) {
-        if (rows[i].offset == FIELD(files) + file * sizeof(const char *))
+    for (int i = 0; i < ROW_COUNT; i++) {
+        if (rows[i].offset == FIELD(files) + file * sizeof(const char *)) {
             return rows[i].name;
+        }
     }
     return "";
 }
@@ -349,21 +366,24 @@ static enum tool_exit check_needs(const struct options *options) {
         {FILE_KNEW, FILE_VNEW}, {FILE_VNEW, FILE_KNEW},  {FILE_COS, FILE_SIN},    {FILE_SIN, FILE_COS},
         {FILE_COS, FILE_KNEW},  {FILE_K_OUT, FILE_KNEW}, {FILE_V_OUT, FILE_KNEW},
     };
-    for (size_t i = 0; i < sizeof needs / sizeof needs[0]; ++i) {
+    for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
         if (given(options, needs[i].file) && !given(options, needs[i].needed) &&
-            !is_there_anyway(options, needs[i].needed))
+            !is_there_anyway(options, needs[i].needed)) {
             return tool_fail(TOOL_BAD_INPUT, "%s %s: needs %s too", option_file_flag(needs[i].file),
                              options->files[needs[i].file], option_file_flag(needs[i].needed));
+        }
     }
     return TOOL_OK;
 }
 
 static enum tool_exit check_required(const struct options *options, unsigned command) {
-    if (command != COMMAND_RUN)
+    if (command != COMMAND_RUN) {
         return options->shape.given ? TOOL_OK : tool_fail(TOOL_BAD_INPUT, "--shape: needed, and not given");
-    for (enum option_file file = FILE_Q; file <= FILE_V; ++file) {
-        if (!given(options, file))
+    }
+    for (enum option_file file = FILE_Q; file <= FILE_V; file++) {
+        if (!given(options, file)) {
             return tool_fail(TOOL_BAD_INPUT, "%s: needed, and not given", option_file_flag(file));
+        }
     }
     return TOOL_OK;
 }
@@ -374,12 +394,13 @@ static bool is_output(enum option_file file) {
 }
 
 static enum tool_exit check_outputs_differ(const struct options *options) {
-    for (int i = 0; i < FILE_COUNT; ++i) {
-        for (int j = i + 1; j < FILE_COUNT; ++j) {
+    for (int i = 0; i < FILE_COUNT; i++) {
+        for (int j = i + 1; j < FILE_COUNT; j++) {
             if (is_output(i) && is_output(j) && given(options, i) && given(options, j) &&
-                strcmp(options->files[i], options->files[j]) == 0)
+                strcmp(options->files[i], options->files[j]) == 0) {
                 return tool_fail(TOOL_BAD_INPUT, "%s and %s both name %s: each output needs a file of its own",
                                  option_file_flag(i), option_file_flag(j), options->files[i]);
+            }
         }
     }
     return TOOL_OK;
@@ -387,14 +408,18 @@ static enum tool_exit check_outputs_differ(const struct options *options) {
 
 /* What only some work takes, and lists in place of one. */
 static enum tool_exit check_timed(const struct options *options) {
-    if (options->backends.count && options->backend)
+    if (options->backends.count && options->backend) {
         return tool_fail(TOOL_BAD_INPUT, "--backends and --backend: only one of them can say where");
-    if (options->kernels.count && options->kernel)
+    }
+    if (options->kernels.count && options->kernel) {
         return tool_fail(TOOL_BAD_INPUT, "--kernels and --kernel: only one of them can say how");
-    if (options->work != WORK_APPEND && given(options, FILE_COS))
+    }
+    if (options->work != WORK_APPEND && given(options, FILE_COS)) {
         return tool_fail(TOOL_BAD_INPUT, "--cos: only --op append rotates");
-    if (options->work != WORK_BACKWARD && given(options, FILE_DLSE))
+    }
+    if (options->work != WORK_BACKWARD && given(options, FILE_DLSE)) {
         return tool_fail(TOOL_BAD_INPUT, "--dlse: only --op bwd takes it");
+    }
     return TOOL_OK;
 }
 
@@ -409,12 +434,15 @@ static attune_op op_of(enum option_work work) {
 }
 
 static enum tool_exit check_together(const struct options *options) {
-    if (options->align.given && options->diagonal.given)
+    if (options->align.given && options->diagonal.given) {
         return tool_fail(TOOL_BAD_INPUT, "--align and --diagonal: only one of them can place the diagonal");
-    if (options->rotary_interleaved && !given(options, FILE_COS))
+    }
+    if (options->rotary_interleaved && !given(options, FILE_COS)) {
         return tool_fail(TOOL_BAD_INPUT, "--rotary-interleaved: needs --cos and --sin too");
-    if (options->op == ATTUNE_OP_FORWARD && given(options, FILE_DO))
+    }
+    if (options->op == ATTUNE_OP_FORWARD && given(options, FILE_DO)) {
         return tool_fail(TOOL_BAD_INPUT, "--op fwd and --do: forward takes no gradient");
+    }
     return TOOL_OK;
 }
 
@@ -424,17 +452,22 @@ enum tool_exit options_parse(unsigned command, int argc, char **argv, struct opt
     struct flag_table table = table_of(command);
     *out_options = (struct options){0};
     enum tool_exit status = flags_parse(&table, argc, argv, out_options);
-    if (status || out_options->help)
+    if (status || out_options->help) {
         return status;
-    if (command & TIMED)
+    }
+    if (command & TIMED) {
         out_options->op = op_of(out_options->work);
+    }
     status = check_required(out_options, command);
-    if (!status)
+    if (!status) {
         status = check_together(out_options);
-    if (!status && (command & TIMED))
+    }
+    if (!status && (command & TIMED)) {
         status = check_timed(out_options);
-    if (!status && command == COMMAND_RUN)
+    }
+    if (!status && command == COMMAND_RUN) {
         status = check_outputs_differ(out_options);
+    }
     return status ? status : check_needs(out_options);
 }
 

@@ -9,18 +9,20 @@
 static uint64_t checksum(const void *data, int64_t bytes) {
     const unsigned char *byte = data;
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (int64_t i = 0; i < bytes; ++i)
+    for (int64_t i = 0; i < bytes; i++) {
         hash = (hash ^ byte[i]) * UINT64_C(0x100000001b3);
+    }
     return hash;
 }
 
 /* One file may be named in several ways, which the text of the flags does not tell. */
 static enum tool_exit check_differs(const struct outputs *outputs, const struct output *output) {
-    for (int i = 0; output->path && i < outputs->count; ++i) {
+    for (int i = 0; output->path && i < outputs->count; i++) {
         const struct output *other = &outputs->item[i];
-        if (other->path && strcmp(other->staged.target, output->staged.target) == 0)
+        if (other->path && strcmp(other->staged.target, output->staged.target) == 0) {
             return tool_fail(TOOL_BAD_INPUT, "%s %s and %s %s are one file: each output needs a file of its own",
                              other->flag, other->path, output->flag, output->path);
+        }
     }
     return TOOL_OK;
 }
@@ -33,17 +35,20 @@ static enum tool_exit add(struct outputs *outputs, const struct output *output) 
 
 enum tool_exit outputs_add(struct outputs *outputs, struct tensors *tensors, const char *flag, const char *path,
                            const attune_tensor *tensor) {
-    if (outputs->count == OUTPUTS_MAX)
+    if (outputs->count == OUTPUTS_MAX) {
         return tool_fail(TOOL_FAILED, "%s: more than %d outputs", flag, OUTPUTS_MAX);
+    }
     struct array array;
     enum tool_exit status = tensors_download(tensors, tensor, &array);
-    if (status)
+    if (status) {
         return status;
+    }
     struct output output = {.flag = flag, .path = path, .checksum = checksum(array.data, array.bytes)};
     char message[FILES_MESSAGE_BYTES];
     enum files_status staged = FILES_OK;
-    if (path)
+    if (path) {
         staged = npy_stage(path, &array, &output.staged, message, sizeof message);
+    }
     array_release(&array);
     return staged ? tool_fail_file(staged, flag, message) : add(outputs, &output);
 }
@@ -62,7 +67,7 @@ enum tool_exit outputs_commit(struct outputs *outputs) {
     struct staged_file *staged[OUTPUTS_MAX];
     const char *flags[OUTPUTS_MAX];
     int count = 0;
-    for (int i = 0; i < outputs->count; ++i) {
+    for (int i = 0; i < outputs->count; i++) {
         if (outputs->item[i].path) {
             flags[count] = outputs->item[i].flag;
             staged[count++] = &outputs->item[i].staged;
@@ -75,6 +80,7 @@ enum tool_exit outputs_commit(struct outputs *outputs) {
 }
 
 void outputs_release(struct outputs *outputs) {
-    for (int i = 0; i < outputs->count; ++i)
+    for (int i = 0; i < outputs->count; i++) {
         staged_file_discard(&outputs->item[i].staged);
+    }
 }

@@ -46,24 +46,29 @@ static enum tool_exit plan_backward(struct plan *plan) {
     attune_attention_args *args = &plan->args;
     args->probs = (attune_tensor){0};
     args->dout = args->o;
-    if (plan->options.files[FILE_DLSE])
+    if (plan->options.files[FILE_DLSE]) {
         args->dlse = args->lse;
+    }
     return results_create_backward(&plan->options, &plan->tensors, args);
 }
 
 static enum tool_exit plan_problem(struct plan *plan) {
     struct options *options = &plan->options;
-    if (options->op == 0)
+    if (options->op == 0) {
         options->op = options->files[FILE_DO] ? ATTUNE_OP_BACKWARD : ATTUNE_OP_FORWARD;
+    }
     plan->op = options->op;
     plan->tensors.shapes_only = true;
     enum tool_exit status = arguments_from_shape(options, &plan->tensors, &plan->args);
-    if (!status)
+    if (!status) {
         status = append_new(options, &plan->tensors, &plan->args);
-    if (!status)
+    }
+    if (!status) {
         status = results_create_forward(options, &plan->tensors, &plan->args);
-    if (!status && plan->op == ATTUNE_OP_BACKWARD)
+    }
+    if (!status && plan->op == ATTUNE_OP_BACKWARD) {
         status = plan_backward(plan);
+    }
     return status;
 }
 
@@ -72,12 +77,14 @@ static enum tool_exit explain(struct plan *plan) {
     int32_t rows;
     attune_explanation *explanation = &plan->explanation;
     attune_status status = attune_device_count_kernels(plan->tensors.device, &rows);
-    if (status != ATTUNE_OK)
+    if (status != ATTUNE_OK) {
         return tool_fail_library(status);
+    }
     *explanation = attune_explanation_init();
     explanation->refusals = calloc(rows > 0 ? (size_t)rows : 1, sizeof *explanation->refusals);
-    if (!explanation->refusals)
+    if (!explanation->refusals) {
         return tool_fail_memory();
+    }
     explanation->refusal_capacity = rows;
     status = attune_explain(plan->tensors.device, plan->op, &plan->args, explanation);
     return status == ATTUNE_OK ? block_list_describe(&plan->options, &plan->block_list) : tool_fail_library(status);
@@ -88,18 +95,22 @@ static enum tool_exit explain(struct plan *plan) {
 static enum tool_exit print_text(const attune_explanation *explanation, const struct block_list *list) {
     size_t length;
     attune_status status = attune_explanation_format(explanation, NULL, 0, &length);
-    if (status != ATTUNE_OK)
+    if (status != ATTUNE_OK) {
         return tool_fail_library(status);
+    }
     char *text = malloc(length + 1);
-    if (!text)
+    if (!text) {
         return tool_fail_memory();
+    }
     status = attune_explanation_format(explanation, text, length + 1, &length);
-    if (status == ATTUNE_OK)
+    if (status == ATTUNE_OK) {
         printf("%s%s", text, length > 0 && text[length - 1] == '\n' ? "" : "\n");
+    }
     free(text);
-    if (status == ATTUNE_OK && list->given)
+    if (status == ATTUNE_OK && list->given) {
         printf("%-11s %" PRId64 " of %" PRId64 " computed, %.4g%% of dense attention\n", "blocks", list->blocks,
                list->blocks_dense, 100 * list->share);
+    }
     return status == ATTUNE_OK ? TOOL_OK : tool_fail_library(status);
 }
 
@@ -112,7 +123,7 @@ static void add_block_list(cJSON *root, const struct block_list *list) {
 
 static void add_refusals(cJSON *root, const attune_explanation *explanation) {
     cJSON *refusals = json_add_array(root, "refusals");
-    for (int32_t i = 0; i < explanation->refusal_count && i < explanation->refusal_capacity; ++i) {
+    for (int32_t i = 0; i < explanation->refusal_count && i < explanation->refusal_capacity; i++) {
         cJSON *refusal = json_add_object(refusals, NULL);
         json_add_text(refusal, "kernel", explanation->refusals[i].kernel);
         json_add_text(refusal, "reason", explanation->refusals[i].reason);
@@ -132,8 +143,9 @@ static enum tool_exit print_json(attune_op op, const attune_explanation *explana
     json_add_number(root, "splits", explanation->splits);
     json_add_number(root, "pack", explanation->pack);
     cJSON *grid = json_add_array(root, "grid");
-    for (int axis = 0; axis < 3; ++axis)
+    for (int axis = 0; axis < 3; axis++) {
         json_add_number(grid, NULL, (double)explanation->grid[axis]);
+    }
     json_add_number(root, "alignment_bytes", explanation->alignment_bytes);
     json_add_number(root, "workspace_bytes", (double)explanation->workspace_bytes);
     json_add_number(root, "tensor_bytes", (double)explanation->tensor_bytes);
@@ -144,23 +156,28 @@ static enum tool_exit print_json(attune_op op, const attune_explanation *explana
     json_add_number(root, "intensity", explanation->intensity);
     json_add_number(root, "seconds_at_peak", explanation->seconds_at_peak);
     json_add_bool(root, "compute_bound", explanation->compute_bound);
-    if (list->given)
+    if (list->given) {
         add_block_list(root, list);
+    }
     add_refusals(root, explanation);
     return json_print(root);
 }
 
 static enum tool_exit execute(struct plan *plan) {
     enum tool_exit status = backend_open(plan->options.backend, &plan->tensors.device);
-    if (!status)
+    if (!status) {
         status = plan_problem(plan);
-    if (!status)
+    }
+    if (!status) {
         status = explain(plan);
-    if (!status)
+    }
+    if (!status) {
         status = plan->options.json ? print_json(plan->op, &plan->explanation, &plan->block_list)
                                     : print_text(&plan->explanation, &plan->block_list);
-    if (!status && plan->explanation.status != ATTUNE_OK)
+    }
+    if (!status && plan->explanation.status != ATTUNE_OK) {
         status = tool_fail(TOOL_UNSUPPORTED, "no kernel row of %s computes this problem", plan->explanation.device);
+    }
     return status;
 }
 

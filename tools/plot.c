@@ -41,16 +41,17 @@ static double choose_step(double most) {
 
 static struct scale choose_scale(const struct plot *plot) {
     struct scale scale = {INFINITY, -INFINITY, 0, 0};
-    for (int i = 0; i < plot->line_count; ++i) {
-        for (int j = 0; j < plot->line[i].count; ++j) {
+    for (int i = 0; i < plot->line_count; i++) {
+        for (int j = 0; j < plot->line[i].count; j++) {
             const struct plot_point *point = &plot->line[i].point[j];
             scale.x_least = fmin(scale.x_least, log2(point->x));
             scale.x_most = fmax(scale.x_most, log2(point->x));
             scale.y_most = fmax(scale.y_most, point->y);
         }
     }
-    if (!isfinite(scale.x_least))
+    if (!isfinite(scale.x_least)) {
         scale.x_least = scale.x_most = 0;
+    }
     double margin = scale.x_most > scale.x_least ? 0.03 * (scale.x_most - scale.x_least) : 0.5;
     scale.x_least -= margin;
     scale.x_most += margin;
@@ -70,7 +71,7 @@ static double place_y(const struct scale *scale, double y) {
 /* ---- Pieces ---- */
 
 static void write_escaped(FILE *stream, const char *text) {
-    for (; *text; ++text) {
+    for (; *text; text++) {
         switch (*text) {
         case '&':
             fputs("&amp;", stream);
@@ -96,7 +97,7 @@ static void write_text(FILE *stream, double x, double y, const char *anchor, con
 
 static void write_y_axis(FILE *stream, const struct plot *plot, const struct scale *scale) {
     int ticks = (int)lround(scale->y_most / scale->y_step);
-    for (int i = 0; i <= ticks; ++i) {
+    for (int i = 0; i <= ticks; i++) {
         char text[32];
         double y = place_y(scale, i * scale->y_step);
         snprintf(text, sizeof text, "%.6g", i * scale->y_step);
@@ -108,10 +109,11 @@ static void write_y_axis(FILE *stream, const struct plot *plot, const struct sca
 }
 
 static void format_length(double x, char *out_text, size_t capacity) {
-    if (x >= 1024 && fmod(x, 1024) == 0)
+    if (x >= 1024 && fmod(x, 1024) == 0) {
         snprintf(out_text, capacity, "%.0fk", x / 1024);
-    else
+    } else {
         snprintf(out_text, capacity, "%.0f", x);
+    }
 }
 
 static int compare(const void *left, const void *right) {
@@ -123,15 +125,18 @@ static int compare(const void *left, const void *right) {
 /* Every x that some point has, by rising value; count of them. NULL if there is no memory. */
 static double *collect_x(const struct plot *plot, int *out_count) {
     int count = 0;
-    for (int i = 0; i < plot->line_count; ++i)
+    for (int i = 0; i < plot->line_count; i++) {
         count += plot->line[i].count;
+    }
     double *x = malloc((size_t)(count + 1) * sizeof *x);
     *out_count = 0;
-    if (!x)
+    if (!x) {
         return NULL;
-    for (int i = 0; i < plot->line_count; ++i) {
-        for (int j = 0; j < plot->line[i].count; ++j)
+    }
+    for (int i = 0; i < plot->line_count; i++) {
+        for (int j = 0; j < plot->line[i].count; j++) {
             x[(*out_count)++] = plot->line[i].point[j].x;
+        }
     }
     qsort(x, (size_t)*out_count, sizeof *x, compare);
     return x;
@@ -141,11 +146,12 @@ static void write_x_axis(FILE *stream, const struct plot *plot, const struct sca
     int count;
     double *x = collect_x(plot, &count);
     double last = -TICK_GAP;
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < count; i++) {
         char text[32];
         double at = place_x(scale, x[i]);
-        if (at - last < TICK_GAP)
+        if (at - last < TICK_GAP) {
             continue;
+        }
         last = at;
         format_length(x[i], text, sizeof text);
         fprintf(stream, "<line x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\" stroke=\"#444\"/>\n", at, TOP + PLOT_HEIGHT,
@@ -158,12 +164,14 @@ static void write_x_axis(FILE *stream, const struct plot *plot, const struct sca
 
 static void write_line(FILE *stream, const struct plot_line *line, const struct scale *scale, const char *colour) {
     fprintf(stream, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"", colour);
-    for (int i = 0; i < line->count; ++i)
+    for (int i = 0; i < line->count; i++) {
         fprintf(stream, "%.1f,%.1f ", place_x(scale, line->point[i].x), place_y(scale, line->point[i].y));
+    }
     fputs("\"/>\n", stream);
-    for (int i = 0; i < line->count; ++i)
+    for (int i = 0; i < line->count; i++) {
         fprintf(stream, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"/>\n", place_x(scale, line->point[i].x),
                 place_y(scale, line->point[i].y), colour);
+    }
 }
 
 /* ---- Labels: beside the ends of their lines, moved apart where they would meet ---- */
@@ -184,8 +192,9 @@ static int compare_labels(const void *left, const void *right) {
 
 static void move_apart(struct label *labels, int count) {
     qsort(labels, (size_t)count, sizeof *labels, compare_labels);
-    for (int i = 1; i < count; ++i)
+    for (int i = 1; i < count; i++) {
         labels[i].y = fmax(labels[i].y, labels[i - 1].y + LABEL_HEIGHT);
+    }
     double lowest = TOP + PLOT_HEIGHT;
     for (int i = count - 1; i >= 0; --i) {
         labels[i].y = fmin(labels[i].y, lowest);
@@ -206,7 +215,7 @@ static void write_label(FILE *stream, const struct label *label) {
 
 static int measure_labels(const struct plot *plot) {
     size_t longest = 0;
-    for (int i = 0; i < plot->line_count; ++i) {
+    for (int i = 0; i < plot->line_count; i++) {
         size_t length = strlen(plot->line[i].label);
         longest = length > longest ? length : longest;
     }
@@ -228,10 +237,11 @@ void plot_write_svg(FILE *stream, const struct plot *plot) {
     fprintf(stream, "</g>\n");
     write_y_axis(stream, plot, &scale);
     write_x_axis(stream, plot, &scale);
-    for (int i = 0; i < plot->line_count && i < PLOT_LINES_MAX; ++i) {
+    for (int i = 0; i < plot->line_count && i < PLOT_LINES_MAX; i++) {
         const struct plot_line *line = &plot->line[i];
-        if (line->count == 0)
+        if (line->count == 0) {
             continue;
+        }
         const char *colour = colours[count % COLOUR_COUNT];
         const struct plot_point *end = &line->point[line->count - 1];
         double x = place_x(&scale, end->x);
@@ -240,7 +250,8 @@ void plot_write_svg(FILE *stream, const struct plot *plot) {
         labels[count++] = (struct label){x, y, y, colour, line->label};
     }
     move_apart(labels, count);
-    for (int i = 0; i < count; ++i)
+    for (int i = 0; i < count; i++) {
         write_label(stream, &labels[i]);
+    }
     fputs("</svg>\n", stream);
 }

@@ -12,11 +12,13 @@ void point_fail(struct point *point, enum tool_exit status) {
 static enum tool_exit check(struct point *point, struct workload *workload, attune_device *reference) {
     const struct verdict *verdict = &point->verdict;
     enum tool_exit status = verify(workload, reference, &point->verdict);
-    if (status)
+    if (status) {
         return status;
+    }
     point->is_verified = true;
-    if (verdict->is_right)
+    if (verdict->is_right) {
         return TOOL_OK;
+    }
     snprintf(point->reason, sizeof point->reason, "%s is off by %.2e of its norm, at most %.2e is right",
              verdict->result, verdict->error, verdict->limit);
     return tool_fail(TOOL_FAILED, "%s, %s, length %lld: %s", point->device, point->explanation.kernel,
@@ -28,12 +30,15 @@ static enum tool_exit measure(struct point *point, struct workload *workload, at
     struct measure measure;
     enum tool_exit status = measure_start(workload, &measure);
     point->explanation = measure.explanation;
-    if (!status)
+    if (!status) {
         status = work_count(workload, &measure.explanation, &point->cost);
-    if (!status && reference)
+    }
+    if (!status && reference) {
         status = check(point, workload, reference);
-    if (!status)
+    }
+    if (!status) {
         status = measure_time(&measure, repeat, &point->spread);
+    }
     measure_release(&measure);
     return status;
 }
@@ -41,12 +46,14 @@ static enum tool_exit measure(struct point *point, struct workload *workload, at
 void point_run(struct point *point, struct workload *workload, attune_device *reference, int64_t repeat) {
     attune_device_info info = {.struct_size = sizeof info};
     point->length = workload->options.shape.keys;
-    if (attune_device_get_info(workload->tensors.device, &info) == ATTUNE_OK)
+    if (attune_device_get_info(workload->tensors.device, &info) == ATTUNE_OK) {
         snprintf(point->device, sizeof point->device, "%s", info.selector);
+    }
     workload_set_kernel(workload, point->asked_kernel);
     point->status = measure(point, workload, reference, repeat);
-    if (point->status && !point->reason[0])
+    if (point->status && !point->reason[0]) {
         point_fail(point, point->status);
+    }
 }
 
 const char *point_status_word(const struct point *point) {
@@ -61,23 +68,26 @@ const char *point_status_word(const struct point *point) {
 }
 
 static bool lengths_differ(const struct point *points, int count) {
-    for (int i = 1; i < count; ++i) {
-        if (points[i].length != points[0].length)
+    for (int i = 1; i < count; i++) {
+        if (points[i].length != points[0].length) {
             return true;
+        }
     }
     return false;
 }
 
 void points_format_problem(const struct point *points, int count, char out_text[ATTUNE_REASON_MAX]) {
     const char *problem = "";
-    for (int i = 0; i < count && !*problem; ++i)
+    for (int i = 0; i < count && !*problem; i++) {
         problem = points[i].explanation.problem;
+    }
     const char *lengths = strstr(problem, ", Sq ");
     const char *rest = strstr(problem, ", Hq ");
-    if (lengths && rest && lengths_differ(points, count))
+    if (lengths && rest && lengths_differ(points, count)) {
         snprintf(out_text, ATTUNE_REASON_MAX, "%.*s%s", (int)(lengths - problem), problem, rest);
-    else
+    } else {
         snprintf(out_text, ATTUNE_REASON_MAX, "%s", problem);
+    }
 }
 
 static double per_second(const struct point *point, double amount) {

@@ -27,8 +27,9 @@ static struct {
 
 static void print_line(int64_t seconds) {
     fprintf(stderr, "attune %s: %s", tool_command(), watch.stage);
-    if (watch.total > 1)
+    if (watch.total > 1) {
         fprintf(stderr, ", %" PRId64 " of %" PRId64 " done", watch.done, watch.total);
+    }
     fprintf(stderr, ", %" PRId64 " s\n", seconds);
 }
 
@@ -39,10 +40,12 @@ static void *watch_run(void *unused) {
         struct timespec until = watch.start;
         until.tv_sec += (time_t)seconds;
         int waited = 0;
-        while (!watch.stop && waited == 0)
+        while (!watch.stop && waited == 0) {
             waited = pthread_cond_timedwait(&watch.stopped, &watch.lock, &until);
-        if (!watch.stop)
+        }
+        if (!watch.stop) {
             print_line(seconds);
+        }
     }
     pthread_mutex_unlock(&watch.lock);
     return NULL;
@@ -50,13 +53,15 @@ static void *watch_run(void *unused) {
 
 void progress_start(void) {
     pthread_condattr_t attributes;
-    if (pthread_condattr_init(&attributes))
+    if (pthread_condattr_init(&attributes)) {
         return;
+    }
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     clock_gettime(CLOCK_MONOTONIC, &watch.start);
     watch.stop = false;
-    if (!pthread_cond_init(&watch.stopped, &attributes))
+    if (!pthread_cond_init(&watch.stopped, &attributes)) {
         watch.is_running = !pthread_create(&watch.thread, NULL, watch_run, NULL);
+    }
     pthread_condattr_destroy(&attributes);
 }
 
@@ -75,8 +80,9 @@ void progress_count(int64_t done, int64_t total) {
 }
 
 void progress_stop(void) {
-    if (!watch.is_running)
+    if (!watch.is_running) {
         return;
+    }
     pthread_mutex_lock(&watch.lock);
     watch.stop = true;
     pthread_cond_signal(&watch.stopped);

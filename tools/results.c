@@ -6,8 +6,9 @@
 /* ---- Tensors ---- */
 
 static attune_dtype output_dtype(const struct options *options, attune_dtype q) {
-    if (options->out_dtype != ATTUNE_DTYPE_NONE)
+    if (options->out_dtype != ATTUNE_DTYPE_NONE) {
         return options->out_dtype;
+    }
     return q == ATTUNE_DTYPE_E4M3 ? ATTUNE_DTYPE_BF16 : q;
 }
 
@@ -17,31 +18,36 @@ static enum tool_exit create_like(struct tensors *tensors, const attune_tensor *
     attune_tensor file = exchange ? tensor_exchange_axes(*model) : *model;
     file.shape[file.rank - 1] = last_extent;
     enum tool_exit status = tensors_create(tensors, dtype, file.rank, file.shape, out_tensor);
-    if (!status && exchange)
+    if (!status && exchange) {
         *out_tensor = tensor_exchange_axes(*out_tensor);
+    }
     return status;
 }
 
 static enum tool_exit create_lse(struct tensors *tensors, attune_attention_args *args) {
     const int64_t *q = args->q.shape;
-    if (args->q.rank == 3)
+    if (args->q.rank == 3) {
         return tensors_create(tensors, ATTUNE_DTYPE_F32, 2, (int64_t[]){q[1], q[0]}, &args->lse);
+    }
     return tensors_create(tensors, ATTUNE_DTYPE_F32, 3, (int64_t[]){q[0], q[2], q[1]}, &args->lse);
 }
 
 static int64_t longest(const attune_tensor *tensor, bool is_packed, int64_t max_seqlen) {
-    if (!is_packed)
+    if (!is_packed) {
         return tensor->shape[1];
+    }
     return max_seqlen > 0 ? max_seqlen : tensor->shape[0];
 }
 
 static enum tool_exit create_probs(struct tensors *tensors, attune_attention_args *args) {
     bool is_paged = args->block_table.rank == 2;
     int64_t keys = longest(&args->k, args->k.rank == 3, args->max_seqlen_k);
-    if (is_paged && args->page_size > 0 && args->block_table.shape[1] > INT64_MAX / args->page_size)
+    if (is_paged && args->page_size > 0 && args->block_table.shape[1] > INT64_MAX / args->page_size) {
         return tool_fail(TOOL_BAD_INPUT, "--page-size: columns * page_size overflows");
-    if (is_paged)
+    }
+    if (is_paged) {
         keys = args->block_table.shape[1] * args->page_size;
+    }
     int64_t rows = longest(&args->q, args->q.rank == 3, args->max_seqlen_q);
     int64_t heads = args->q.shape[args->q.rank - 2];
     int64_t shape[] = {arguments_batch(args), heads, rows, keys};
@@ -54,10 +60,12 @@ enum tool_exit results_create_forward(const struct options *options, struct tens
     enum tool_exit status = create_like(tensors, &args->q, head_dim_v, output_dtype(options, args->q.dtype),
                                         arguments_exchange_q(options), &args->o);
     bool is_backward = options->files[FILE_DO] || options->op == ATTUNE_OP_BACKWARD;
-    if (!status && (options->files[FILE_LSE] || is_backward))
+    if (!status && (options->files[FILE_LSE] || is_backward)) {
         status = create_lse(tensors, args);
-    if (!status && options->files[FILE_PROBS])
+    }
+    if (!status && options->files[FILE_PROBS]) {
         status = create_probs(tensors, args);
+    }
     return status;
 }
 
@@ -69,16 +77,21 @@ enum tool_exit results_create_backward(const struct options *options, struct ten
     bool exchange_k = arguments_exchange_k(options);
     int64_t head_dim = args->q.shape[args->q.rank - 1];
     enum tool_exit status = TOOL_OK;
-    if (all || files[FILE_DQ])
+    if (all || files[FILE_DQ]) {
         status = create_like(tensors, &args->q, head_dim, dtype, arguments_exchange_q(options), &args->dq);
-    if (!status && (all || files[FILE_DK]))
+    }
+    if (!status && (all || files[FILE_DK])) {
         status = create_like(tensors, &args->k, args->k.shape[args->k.rank - 1], dtype, exchange_k, &args->dk);
-    if (!status && (all || files[FILE_DV]))
+    }
+    if (!status && (all || files[FILE_DV])) {
         status = create_like(tensors, &args->v, args->v.shape[args->v.rank - 1], dtype, exchange_k, &args->dv);
-    if (!status && files[FILE_DBIAS])
+    }
+    if (!status && files[FILE_DBIAS]) {
         status = tensors_create(tensors, ATTUNE_DTYPE_F32, args->bias.rank, args->bias.shape, &args->dbias);
-    if (!status && files[FILE_DSINK])
+    }
+    if (!status && files[FILE_DSINK]) {
         status = tensors_create(tensors, ATTUNE_DTYPE_F32, 1, &args->q.shape[args->q.rank - 2], &args->dsink);
+    }
     return status;
 }
 
@@ -110,13 +123,15 @@ static bool is_exchanged(const struct options *options, enum side side) {
 enum tool_exit results_collect(const struct options *options, struct tensors *tensors,
                                const attune_attention_args *args, struct outputs *outputs) {
     enum tool_exit status = TOOL_OK;
-    for (size_t i = 0; !status && i < sizeof rows / sizeof rows[0]; ++i) {
+    for (size_t i = 0; !status && i < sizeof rows / sizeof rows[0]; i++) {
         enum option_file file = rows[i].file;
-        if (!options->files[file] && file != FILE_O)
+        if (!options->files[file] && file != FILE_O) {
             continue;
+        }
         attune_tensor tensor = *(const attune_tensor *)((const char *)args + rows[i].member);
-        if (is_exchanged(options, rows[i].side))
+        if (is_exchanged(options, rows[i].side)) {
             tensor = tensor_exchange_axes(tensor);
+        }
         status = outputs_add(outputs, tensors, option_file_flag(file), options->files[file], &tensor);
     }
     return status;

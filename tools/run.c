@@ -72,22 +72,26 @@ static attune_status backward_once(void *context, int64_t index) {
 static enum tool_exit run_forward(struct run *run) {
     progress_stage("forward");
     enum tool_exit status = results_create_forward(&run->options, &run->tensors, &run->forward);
-    if (!status)
+    if (!status) {
         status = timing_measure(forward_once, run, run->repeat, &run->forward_timing);
+    }
     run->backward = run->forward;
     return status;
 }
 
 static enum tool_exit run_backward(struct run *run) {
-    if (!run->options.files[FILE_DO])
+    if (!run->options.files[FILE_DO]) {
         return TOOL_OK;
+    }
     progress_stage("backward");
     run->backward.probs = (attune_tensor){0}; /* forward's alone */
     enum tool_exit status = arguments_load_gradients(&run->options, &run->tensors, &run->backward);
-    if (!status)
+    if (!status) {
         status = results_create_backward(&run->options, &run->tensors, &run->backward);
-    if (!status)
+    }
+    if (!status) {
         status = timing_measure(backward_once, run, run->repeat, &run->backward_timing);
+    }
     return status;
 }
 
@@ -97,12 +101,14 @@ static enum tool_exit print_summary(struct run *run) {
     struct summary summary = {.outputs = &run->outputs, .tells_memory = run->options.memory};
     summary.pass[summary.pass_count++] =
         (struct summary_pass){.op = ATTUNE_OP_FORWARD, .args = &run->forward, .timing = run->forward_timing};
-    if (run->backward_timing.runs > 0)
+    if (run->backward_timing.runs > 0) {
         summary.pass[summary.pass_count++] =
             (struct summary_pass){.op = ATTUNE_OP_BACKWARD, .args = &run->backward, .timing = run->backward_timing};
+    }
     enum tool_exit status = summary_complete(run->tensors.device, &summary);
-    if (status)
+    if (status) {
         return status;
+    }
     return run->options.json ? summary_print_json(&summary) : summary_print(&summary);
 }
 
@@ -111,10 +117,12 @@ static enum tool_exit finish(struct run *run) {
     attune_attention_args all = run->backward;
     all.probs = run->forward.probs;
     enum tool_exit status = results_collect(&run->options, &run->tensors, &all, &run->outputs);
-    if (!status && (run->options.json || run->options.memory || !run->options.files[FILE_O]))
+    if (!status && (run->options.json || run->options.memory || !run->options.files[FILE_O])) {
         status = print_summary(run);
-    if (!status)
+    }
+    if (!status) {
         status = tool_flush();
+    }
     return status ? status : outputs_commit(&run->outputs);
 }
 
@@ -122,16 +130,20 @@ static enum tool_exit execute(struct run *run) {
     run->repeat = run->options.repeat > 0 ? run->options.repeat : 1;
     progress_stage("opening the device");
     enum tool_exit status = backend_open(run->options.backend, &run->tensors.device);
-    if (status)
+    if (status) {
         return status;
+    }
     progress_stage("reading");
     status = arguments_from_files(&run->options, &run->tensors, &run->forward);
-    if (!status)
+    if (!status) {
         status = append_new(&run->options, &run->tensors, &run->forward);
-    if (!status)
+    }
+    if (!status) {
         status = run_forward(run);
-    if (!status)
+    }
+    if (!status) {
         status = run_backward(run);
+    }
     return status ? status : finish(run);
 }
 

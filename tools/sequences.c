@@ -17,8 +17,9 @@ struct lengths {
 static enum tool_exit get(struct tensors *tensors, const attune_tensor *tensor, int32_t **out_entries) {
     void *entries = NULL;
     enum tool_exit status = TOOL_OK;
-    if (tensor->dtype != ATTUNE_DTYPE_NONE)
+    if (tensor->dtype != ATTUNE_DTYPE_NONE) {
         status = tensors_get(tensors, tensor, &entries);
+    }
     *out_entries = entries;
     return status;
 }
@@ -27,12 +28,15 @@ static enum tool_exit get_lengths(struct tensors *tensors, const attune_attentio
                                   struct lengths *out_lengths) {
     *out_lengths = (struct lengths){0};
     enum tool_exit status = get(tensors, &args->cu_seqlens_q, &out_lengths->cu_seqlens_q);
-    if (!status)
+    if (!status) {
         status = get(tensors, &args->cu_seqlens_k, &out_lengths->cu_seqlens_k);
-    if (!status)
+    }
+    if (!status) {
         status = get(tensors, &args->seqused_q, &out_lengths->seqused_q);
-    if (!status)
+    }
+    if (!status) {
         status = get(tensors, &args->seqused_k, &out_lengths->seqused_k);
+    }
     return status ? status : get(tensors, &args->leftpad_k, &out_lengths->leftpad_k);
 }
 
@@ -47,8 +51,9 @@ static void release_lengths(struct lengths *lengths) {
 static void set_window(const attune_attention_args *args, attune_mask *mask) {
     mask->left = args->window.set ? args->window.left : -1;
     mask->right = args->window.set ? args->window.right : -1;
-    if (args->causal)
+    if (args->causal) {
         mask->right = 0;
+    }
 }
 
 static struct sequence make(const attune_attention_args *args, const struct lengths *lengths, int64_t b) {
@@ -64,10 +69,12 @@ static struct sequence make(const attune_attention_args *args, const struct leng
         sequence.first_key = lengths->cu_seqlens_k[b];
         mask->keys = lengths->cu_seqlens_k[b + 1] - sequence.first_key;
     }
-    if (lengths->seqused_q)
+    if (lengths->seqused_q) {
         mask->rows = lengths->seqused_q[b];
-    if (lengths->seqused_k)
+    }
+    if (lengths->seqused_k) {
         mask->keys = lengths->seqused_k[b];
+    }
     mask->leftpad = lengths->leftpad_k ? lengths->leftpad_k[b] : 0;
     mask->shift = attune_mask_shift(args->align == ATTUNE_ALIGN_BOTTOM_RIGHT, args->diagonal, mask->rows, mask->keys);
     set_window(args, mask);
@@ -83,8 +90,9 @@ enum tool_exit sequences_read(struct tensors *tensors, const attune_attention_ar
         sequences.item = malloc((sequences.count > 0 ? (size_t)sequences.count : 1) * sizeof *sequences.item);
         status = sequences.item ? TOOL_OK : tool_fail_memory();
     }
-    for (int64_t b = 0; !status && b < sequences.count; ++b)
+    for (int64_t b = 0; !status && b < sequences.count; b++) {
         sequences.item[b] = make(args, &lengths, b);
+    }
     release_lengths(&lengths);
     *out_sequences = sequences;
     return status;

@@ -21,12 +21,13 @@ static int compare(const void *left, const void *right) {
 }
 
 static attune_status measure(timed_call call, void *context, int64_t runs, double *out_seconds) {
-    for (int64_t run = 0; run < runs; ++run) {
+    for (int64_t run = 0; run < runs; run++) {
         progress_count(run, runs);
         double start = now_seconds();
         attune_status status = call(context, run);
-        if (status != ATTUNE_OK)
+        if (status != ATTUNE_OK) {
             return status;
+        }
         out_seconds[run] = now_seconds() - start;
     }
     return ATTUNE_OK;
@@ -34,8 +35,9 @@ static attune_status measure(timed_call call, void *context, int64_t runs, doubl
 
 enum tool_exit timing_measure(timed_call call, void *context, int64_t runs, struct timing *out_timing) {
     double *seconds = malloc((size_t)runs * sizeof *seconds);
-    if (!seconds)
+    if (!seconds) {
         return tool_fail_memory();
+    }
     attune_status status = measure(call, context, runs, seconds);
     if (status == ATTUNE_OK) {
         qsort(seconds, (size_t)runs, sizeof *seconds, compare);

@@ -67,33 +67,37 @@ static enum tool_exit explain(struct tune *tune, int32_t rows, int32_t keys, att
 /* Tiles that the row honours are those that it can be given. */
 static enum tool_exit list_candidates(struct tune *tune) {
     enum tool_exit status = TOOL_OK;
-    for (int i = 0; !status && i < CANDIDATES_MAX; ++i) {
+    for (int i = 0; !status && i < CANDIDATES_MAX; i++) {
         int32_t rows = sides[i / SIDE_COUNT];
         int32_t keys = sides[i % SIDE_COUNT];
         attune_explanation explanation;
         status = explain(tune, rows, keys, &explanation);
         if (!status && explanation.status == ATTUNE_OK && explanation.tile_rows == rows &&
-            explanation.tile_keys == keys)
+            explanation.tile_keys == keys) {
             tune->candidates[tune->count++] = (struct candidate){
                 .rows = rows,
                 .keys = keys,
                 .is_automatic = rows == tune->automatic.tile_rows && keys == tune->automatic.tile_keys,
             };
+        }
     }
     return status;
 }
 
 static enum tool_exit find_candidates(struct tune *tune) {
     enum tool_exit status = explain(tune, 0, 0, &tune->automatic);
-    if (status)
+    if (status) {
         return status;
-    if (tune->automatic.status != ATTUNE_OK)
+    }
+    if (tune->automatic.status != ATTUNE_OK) {
         return tool_fail(TOOL_UNSUPPORTED, "no kernel row of %s computes this problem", tune->automatic.device);
+    }
     workload_set_kernel(&tune->workload, tune->automatic.kernel);
     status = list_candidates(tune);
-    if (!status && tune->count < 2)
+    if (!status && tune->count < 2) {
         return tool_fail(TOOL_UNSUPPORTED, "kernel %s has a tile of its own, or none: there is nothing to tune",
                          tune->automatic.kernel);
+    }
     return status;
 }
 
@@ -105,19 +109,21 @@ static enum tool_exit time_candidate(struct tune *tune, struct candidate *candid
     tune->workload.attention.tile_keys = candidate->keys;
     enum tool_exit status = measure_start(&tune->workload, &measure);
     candidate->flops = measure.explanation.flops;
-    if (!status)
+    if (!status) {
         status = measure_time(&measure, tune->options.repeat, &candidate->spread);
+    }
     measure_release(&measure);
     return status;
 }
 
 static enum tool_exit time_all(struct tune *tune) {
     enum tool_exit status = TOOL_OK;
-    for (int i = 0; !status && i < tune->count; ++i) {
+    for (int i = 0; !status && i < tune->count; i++) {
         progress_count(i, tune->count);
         status = time_candidate(tune, &tune->candidates[i]);
-        if (!status && tune->candidates[i].spread.median < tune->candidates[tune->best].spread.median)
+        if (!status && tune->candidates[i].spread.median < tune->candidates[tune->best].spread.median) {
             tune->best = i;
+        }
     }
     tune->candidates[tune->best].is_best = !status;
     return status;
@@ -129,8 +135,9 @@ static enum tool_exit keep(struct tune *tune) {
     attune_status status =
         attune_tile_keep(tune->device, tune->workload.op, workload_args(&tune->workload), best->rows, best->keys);
     best->is_kept = status == ATTUNE_OK;
-    if (status == ATTUNE_UNAVAILABLE) /* of the cache folder, not of a device */
+    if (status == ATTUNE_UNAVAILABLE) { /* of the cache folder, not of a device */
         return tool_fail(TOOL_FAILED, "not kept: %s", attune_last_error());
+    }
     return status == ATTUNE_OK ? TOOL_OK : tool_fail_library(status);
 }
 
@@ -180,7 +187,7 @@ static enum tool_exit print_json(const struct tune *tune) {
     json_add_number(root, "tile_rows", tune->candidates[tune->best].rows);
     json_add_number(root, "tile_keys", tune->candidates[tune->best].keys);
     cJSON *list = json_add_array(root, "tiles");
-    for (int i = 0; i < tune->count; ++i) {
+    for (int i = 0; i < tune->count; i++) {
         const struct candidate *candidate = &tune->candidates[i];
         cJSON *object = json_add_object(list, NULL);
         json_add_number(object, "tile_rows", candidate->rows);
@@ -194,18 +201,23 @@ static enum tool_exit print_json(const struct tune *tune) {
 
 static enum tool_exit execute(struct tune *tune) {
     progress_stage("preparing");
-    if (tune->options.work == WORK_APPEND)
+    if (tune->options.work == WORK_APPEND) {
         return tool_fail(TOOL_BAD_INPUT, "--op append: it has no tiles");
+    }
     enum tool_exit status = backend_open(tune->options.backend, &tune->device);
-    if (!status)
+    if (!status) {
         status = workload_create(&tune->options, tune->device, 0, &tune->workload);
-    if (!status)
+    }
+    if (!status) {
         status = find_candidates(tune);
+    }
     progress_stage("timing tiles");
-    if (!status)
+    if (!status) {
         status = time_all(tune);
-    if (status)
+    }
+    if (status) {
         return status;
+    }
     enum tool_exit kept = keep(tune);
     status = tune->options.json ? print_json(tune) : print_text(tune);
     return kept ? kept : status;

@@ -19,22 +19,25 @@ enum { SAMPLES_MAX = 32, SAMPLES_LEAST = 2, BLOCK_MAX = 32 };
 
 /* The first one from the beginning, the second from the end, others from anywhere. */
 static int64_t choose(int number, int64_t count, struct random *random) {
-    if (number < 2)
+    if (number < 2) {
         return number == 0 ? 0 : count - 1;
+    }
     return random_below(random, count);
 }
 
 /* Of the sequences with rows; -1 if there is none. */
 static int64_t choose_sequence(int number, const struct sequences *sequences, struct random *random) {
-    if (sequences->count == 0)
+    if (sequences->count == 0) {
         return -1;
+    }
     int64_t first = choose(number, sequences->count, random);
     int64_t step = number == 1 ? sequences->count - 1 : 1;
-    for (int64_t i = 0; i < sequences->count; ++i) {
+    for (int64_t i = 0; i < sequences->count; i++) {
         int64_t at = (first + i * step) % sequences->count;
         const attune_mask *mask = &sequences->item[at].mask;
-        if (mask->rows > 0 && mask->keys > mask->leftpad)
+        if (mask->rows > 0 && mask->keys > mask->leftpad) {
             return at;
+        }
     }
     return -1;
 }
@@ -55,8 +58,9 @@ static bool place_rows(const struct sample_source *source, int number, struct ra
                        struct sample_place *out_place) {
     const attune_attention_args *args = source->args;
     int64_t at = choose_sequence(number, source->sequences, random);
-    if (at < 0)
+    if (at < 0) {
         return false;
+    }
     attune_mask mask = source->sequences->item[at].mask;
     int64_t keys = mask.keys - mask.leftpad;
     int64_t rows = choose_extent(mask.rows, (double)keys * pair_cost(args));
@@ -77,8 +81,9 @@ static bool place_keys(const struct sample_source *source, int number, struct ra
                        struct sample_place *out_place) {
     const attune_attention_args *args = source->args;
     int64_t at = choose_sequence(number, source->sequences, random);
-    if (at < 0)
+    if (at < 0) {
         return false;
+    }
     attune_mask mask = source->sequences->item[at].mask;
     int64_t heads_kv = args->k.shape[args->k.rank - 2];
     int64_t group = args->q.shape[args->q.rank - 2] / heads_kv;
@@ -152,8 +157,9 @@ static enum tool_exit compare(struct verification *verification, const struct sa
     attune_attention_args got = *verification->source.args;
     int64_t count = tensor_count(exact);
     float *values = malloc((size_t)(count > 0 ? count : 1) * sizeof *values);
-    if (!values)
+    if (!values) {
         return tool_fail_memory();
+    }
     results[result].read(&verification->source, place, tensor_of(&got, result), values);
     closeness_add(&verification->closeness[result], values, exact->data, count);
     free(values);
@@ -167,17 +173,19 @@ static enum tool_exit verify_place(struct verification *verification, const stru
     struct sample sample;
     enum tool_exit status = sample_take(&verification->source, place, &sample);
     int64_t shape[4];
-    for (int i = 0; !status && i < wanted_count; ++i) {
+    for (int i = 0; !status && i < wanted_count; i++) {
         if (tensor_of(&got, wanted[i])->dtype != ATTUNE_DTYPE_NONE) {
             int rank = shape_result(&sample, wanted[i], shape);
             status = sample_add_result(&sample, rank, shape, tensor_of(&sample.args, wanted[i]));
         }
     }
-    if (!status)
+    if (!status) {
         status = compute(verification, &sample);
-    for (int i = 0; !status && i < wanted_count; ++i) {
-        if (tensor_of(&got, wanted[i])->dtype != ATTUNE_DTYPE_NONE)
+    }
+    for (int i = 0; !status && i < wanted_count; i++) {
+        if (tensor_of(&got, wanted[i])->dtype != ATTUNE_DTYPE_NONE) {
             status = compare(verification, place, &sample, wanted[i]);
+        }
     }
     sample_release(&sample);
     return status;
@@ -193,10 +201,11 @@ static enum tool_exit verify_places(struct verification *verification, placer pl
     struct random random = {.state = 2};
     double spent = 0;
     enum tool_exit status = TOOL_OK;
-    for (int number = 0; !status && number < SAMPLES_MAX; ++number) {
+    for (int number = 0; !status && number < SAMPLES_MAX; number++) {
         struct sample_place place;
-        if ((spent > BUDGET && number >= SAMPLES_LEAST) || !place_one(&verification->source, number, &random, &place))
+        if ((spent > BUDGET && number >= SAMPLES_LEAST) || !place_one(&verification->source, number, &random, &place)) {
             break;
+        }
         status = verify_place(verification, &place, wanted, wanted_count);
         spent += (double)place.rows * (double)place.keys * (double)place.heads * pair_cost(verification->source.args);
     }
@@ -214,28 +223,33 @@ static enum tool_exit verify_backward(struct verification *verification) {
     const attune_attention_args *args = verification->source.args;
     bool has_keys = args->dk.dtype != ATTUNE_DTYPE_NONE || args->dv.dtype != ATTUNE_DTYPE_NONE;
     enum tool_exit status = TOOL_OK;
-    if (args->dq.dtype != ATTUNE_DTYPE_NONE)
+    if (args->dq.dtype != ATTUNE_DTYPE_NONE) {
         status = verify_places(verification, place_rows, of_rows, 1);
-    if (!status && has_keys)
+    }
+    if (!status && has_keys) {
         status = verify_places(verification, place_keys, of_keys, 2);
+    }
     return status;
 }
 
 static double error_of(const struct closeness *all, enum result result, attune_dtype dtype) {
     static const struct closeness none = {0};
-    if (result == RESULT_LSE)
+    if (result == RESULT_LSE) {
         return closeness_lse(&all[result], dtype);
-    if (result == RESULT_DQ || result == RESULT_DK)
+    }
+    if (result == RESULT_DQ || result == RESULT_DK) {
         return closeness_score_gradient(&all[result], result == RESULT_DK ? &all[RESULT_DV] : &none);
+    }
     return closeness_norm(&all[result]);
 }
 
 static void judge_results(const struct verification *verification, struct verdict *verdict) {
     attune_dtype dtype = verification->source.args->q.dtype;
     *verdict = (struct verdict){.is_right = true, .limit = 1, .result = "nothing"};
-    for (int result = 0; result < RESULT_COUNT; ++result) {
-        if (verification->closeness[result].count == 0)
+    for (int result = 0; result < RESULT_COUNT; result++) {
+        if (verification->closeness[result].count == 0) {
             continue;
+        }
         verdict_add(verdict, results[result].name, error_of(verification->closeness, result, dtype),
                     result == RESULT_LSE ? closeness_lse_limit(dtype) : conform_number_norm_limit(dtype));
     }
@@ -247,13 +261,16 @@ static enum tool_exit verify_attention(struct workload *workload, attune_device 
     attune_attention_args args;
     struct sequences sequences = {0};
     enum tool_exit status = mirror_attention(&workload->tensors, &workload->attention, &memory, &args);
-    if (!status)
+    if (!status) {
         status = sequences_read(&workload->tensors, &workload->attention, &sequences);
+    }
     struct verification verification = {.source = {&args, &sequences, workload->op}, .reference = reference};
-    if (!status)
+    if (!status) {
         status = workload->op == ATTUNE_OP_BACKWARD ? verify_backward(&verification) : verify_forward(&verification);
-    if (!status)
+    }
+    if (!status) {
         judge_results(&verification, out_verdict);
+    }
     sequences_release(&sequences);
     host_memory_release(&memory);
     return status;

@@ -30,14 +30,16 @@ static attune_tensor *tensor_of(attune_kvcache_append_args *args, int result) {
 }
 
 static void mark(const attune_tensor *tensor) {
-    if (tensor->dtype != ATTUNE_DTYPE_NONE)
+    if (tensor->dtype != ATTUNE_DTYPE_NONE) {
         memset(tensor->data, MARK, (size_t)tensor_count(tensor) * attune_dtype_size_bytes(tensor->dtype));
+    }
 }
 
 static bool is_marked(const unsigned char *element, size_t bytes) {
-    for (size_t i = 0; i < bytes; ++i) {
-        if (element[i] != MARK)
+    for (size_t i = 0; i < bytes; i++) {
+        if (element[i] != MARK) {
             return false;
+        }
     }
     return true;
 }
@@ -47,10 +49,11 @@ static void compare(const attune_tensor *got, const attune_tensor *exact, struct
     size_t bytes = attune_dtype_size_bytes(exact->dtype);
     const unsigned char *x = got->data;
     const unsigned char *g = exact->data;
-    for (int64_t i = 0; exact->dtype != ATTUNE_DTYPE_NONE && i < tensor_count(exact); ++i, x += bytes, g += bytes) {
+    for (int64_t i = 0; exact->dtype != ATTUNE_DTYPE_NONE && i < tensor_count(exact); i++, x += bytes, g += bytes) {
         float values[2];
-        if (is_marked(g, bytes))
+        if (is_marked(g, bytes)) {
             continue;
+        }
         floats_widen(x, exact->dtype, 1, &values[0]);
         floats_widen(g, exact->dtype, 1, &values[1]);
         closeness_add(closeness, &values[0], &(double){values[1]}, 1);
@@ -59,13 +62,14 @@ static void compare(const attune_tensor *got, const attune_tensor *exact, struct
 
 static void judge(attune_kvcache_append_args *got, attune_kvcache_append_args *exact, struct verdict *out_verdict) {
     *out_verdict = (struct verdict){.is_right = true, .limit = 1, .result = "nothing"};
-    for (int result = 0; result < RESULT_COUNT; ++result) {
+    for (int result = 0; result < RESULT_COUNT; result++) {
         const attune_tensor *tensor = tensor_of(exact, result);
         struct closeness closeness = {0};
         compare(tensor_of(got, result), tensor, &closeness);
-        if (closeness.count > 0)
+        if (closeness.count > 0) {
             verdict_add(out_verdict, results[result].name, closeness_norm(&closeness),
                         conform_number_norm_limit(tensor->dtype));
+        }
     }
 }
 
@@ -73,17 +77,20 @@ enum tool_exit verify_append(struct workload *workload, attune_device *reference
     struct host_memory memory = {0};
     attune_kvcache_append_args got, exact;
     enum tool_exit status = mirror_append(&workload->tensors, &workload->append, &memory, &got);
-    if (!status)
-        status = mirror_append(&workload->tensors, &workload->append, &memory, &exact);
     if (!status) {
-        for (int result = 0; result < RESULT_COUNT; ++result)
+        status = mirror_append(&workload->tensors, &workload->append, &memory, &exact);
+    }
+    if (!status) {
+        for (int result = 0; result < RESULT_COUNT; result++) {
             mark(tensor_of(&exact, result));
+        }
         exact.kernel = "reference_append";
         attune_status computed = attune_kvcache_append(reference, NULL, &exact);
         status = computed == ATTUNE_OK ? TOOL_OK : tool_fail_library(computed);
     }
-    if (!status)
+    if (!status) {
         judge(&got, &exact, out_verdict);
+    }
     host_memory_release(&memory);
     return status;
 }

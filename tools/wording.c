@@ -37,9 +37,10 @@ static const struct {
 static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
 
 static const char *flag_of(const char *word, size_t length) {
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; ++i) {
-        if (strlen(words[i].argument) == length && strncmp(words[i].argument, word, length) == 0)
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strlen(words[i].argument) == length && strncmp(words[i].argument, word, length) == 0) {
             return words[i].flag;
+        }
     }
     return NULL;
 }
@@ -48,10 +49,11 @@ void wording_print(FILE *stream, const char *sentence) {
     while (*sentence) {
         size_t length = strspn(sentence, letters);
         const char *flag = flag_of(sentence, length);
-        if (flag)
+        if (flag) {
             fputs(flag, stream);
-        else
+        } else {
             fwrite(sentence, 1, length, stream);
+        }
         sentence += length;
         length = strcspn(sentence, letters);
         fwrite(sentence, 1, length, stream);

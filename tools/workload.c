@@ -24,11 +24,13 @@ void workload_set_kernel(struct workload *workload, const char *kernel) {
 
 static void set_length(struct workload *workload, int64_t length) {
     struct options *options = &workload->options;
-    if (length == 0)
+    if (length == 0) {
         return;
+    }
     options->shape.keys = length;
-    if (options->work == WORK_FORWARD || options->work == WORK_BACKWARD)
+    if (options->work == WORK_FORWARD || options->work == WORK_BACKWARD) {
         options->shape.rows = length;
+    }
 }
 
 /* ---- Forward and backward ---- */
@@ -36,9 +38,10 @@ static void set_length(struct workload *workload, int64_t length) {
 static enum tool_exit create_forward(struct workload *workload) {
     attune_attention_args *args = &workload->attention;
     enum tool_exit status = TOOL_OK;
-    if (workload->options.work == WORK_DECODE && args->seqused_k.rank == 0)
+    if (workload->options.work == WORK_DECODE && args->seqused_k.rank == 0) {
         status =
             fill_lengths(&workload->tensors, arguments_batch(args), workload->options.shape.keys, &args->seqused_k);
+    }
     return status ? status : results_create_forward(&workload->options, &workload->tensors, args);
 }
 
@@ -54,14 +57,18 @@ static enum tool_exit create_backward(struct workload *workload, struct random *
     struct tensors *tensors = &workload->tensors;
     enum tool_exit status = run_forward(workload);
     args->probs = (attune_tensor){0};
-    if (!status)
+    if (!status) {
         status = tensors_create_like(tensors, &args->o, &args->dout);
-    if (!status)
+    }
+    if (!status) {
         status = fill_normal(tensors, &args->dout, random);
-    if (!status && workload->options.files[FILE_DLSE])
+    }
+    if (!status && workload->options.files[FILE_DLSE]) {
         status = tensors_create_like(tensors, &args->lse, &args->dlse);
-    if (!status)
+    }
+    if (!status) {
         status = fill_normal(tensors, &args->dlse, random);
+    }
     return status ? status : results_create_backward(&workload->options, tensors, args);
 }
 
@@ -71,14 +78,16 @@ static enum tool_exit load_rotary(struct workload *workload) {
     const char *const *files = workload->options.files;
     attune_kvcache_append_args *append = &workload->append;
     struct tensors *tensors = &workload->tensors;
-    if (!files[FILE_COS])
+    if (!files[FILE_COS]) {
         return TOOL_OK;
+    }
     append->rotary_interleaved = workload->options.rotary_interleaved;
     append->q = workload->attention.q;
     enum tool_exit status =
         input_upload_floats(tensors, option_file_flag(FILE_COS), files[FILE_COS], &append->rotary_cos);
-    if (!status)
+    if (!status) {
         status = input_upload_floats(tensors, option_file_flag(FILE_SIN), files[FILE_SIN], &append->rotary_sin);
+    }
     return status ? status : tensors_create_like(tensors, &append->q, &append->q_out);
 }
 
@@ -96,8 +105,9 @@ static enum tool_exit create_new(struct workload *workload, const attune_tensor 
         extents[2] = shape->rows;
     }
     enum tool_exit status = tensors_create(&workload->tensors, dtype, 4, extents, out_new);
-    if (!status && exchange)
+    if (!status && exchange) {
         *out_new = tensor_exchange_axes(*out_new);
+    }
     return status ? status : fill_normal(&workload->tensors, out_new, random);
 }
 
@@ -105,11 +115,13 @@ static enum tool_exit create_append(struct workload *workload, struct random *ra
     const attune_attention_args *args = &workload->attention;
     const struct option_shape *shape = &workload->options.shape;
     attune_kvcache_append_args *append = &workload->append;
-    if (args->cu_seqlens_q.rank > 0 || args->cu_seqlens_k.rank > 0)
+    if (args->cu_seqlens_q.rank > 0 || args->cu_seqlens_k.rank > 0) {
         return tool_fail(TOOL_BAD_INPUT, "--op append: a cache is not packed, without --cu-seqlens-q and -k");
-    if (shape->rows > shape->keys)
+    }
+    if (shape->rows > shape->keys) {
         return tool_fail(TOOL_BAD_INPUT, "--op append: %" PRId64 " new rows do not fit a cache of %" PRId64,
                          shape->rows, shape->keys);
+    }
     append->k_cache = args->k;
     append->v_cache = args->v;
     append->seqused_k = args->seqused_k;
@@ -119,10 +131,12 @@ static enum tool_exit create_append(struct workload *workload, struct random *ra
     append->descale_v = args->descale_v;
     append->kernel = args->kernel;
     enum tool_exit status = create_new(workload, &args->k, random, &append->k_new);
-    if (!status)
+    if (!status) {
         status = create_new(workload, &args->v, random, &append->v_new);
-    if (!status && !workload->options.files[FILE_SEQUSED_K])
+    }
+    if (!status && !workload->options.files[FILE_SEQUSED_K]) {
         status = fill_lengths(&workload->tensors, shape->batch, shape->keys - shape->rows, &append->seqused_k);
+    }
     return status ? status : load_rotary(workload);
 }
 
@@ -131,8 +145,9 @@ static enum tool_exit create_append(struct workload *workload, struct random *ra
 static enum tool_exit fill_qkv(struct workload *workload, struct random *random) {
     const attune_attention_args *args = &workload->attention;
     enum tool_exit status = fill_normal(&workload->tensors, &args->q, random);
-    if (!status)
+    if (!status) {
         status = fill_normal(&workload->tensors, &args->k, random);
+    }
     return status ? status : fill_normal(&workload->tensors, &args->v, random);
 }
 
@@ -144,14 +159,18 @@ enum tool_exit workload_create(const struct options *options, attune_device *dev
     workload->append = attune_kvcache_append_args_init();
     set_length(workload, length);
     enum tool_exit status = arguments_from_shape(&workload->options, &workload->tensors, &workload->attention);
-    if (!status)
+    if (!status) {
         status = fill_qkv(workload, &random);
-    if (!status && workload->op == ATTUNE_OP_APPEND)
+    }
+    if (!status && workload->op == ATTUNE_OP_APPEND) {
         return create_append(workload, &random);
-    if (!status)
+    }
+    if (!status) {
         status = create_forward(workload);
-    if (!status && workload->op == ATTUNE_OP_BACKWARD)
+    }
+    if (!status && workload->op == ATTUNE_OP_BACKWARD) {
         status = create_backward(workload, &random);
+    }
     return status;
 }
 

@@ -26,8 +26,9 @@ static attune_tensor f32(float *data, int64_t batch, int64_t length, int64_t hea
 int main(void) {
     attune_device *device = NULL;
     double worst = 0;
-    for (size_t i = 0; i < sizeof in / sizeof(float); ++i)
+    for (size_t i = 0; i < sizeof in / sizeof(float); i++) {
         ((float *)&in)[i] = (float)rand() / (float)RAND_MAX - 0.5F;
+    }
     must(attune_device_open("cpu", &device)); /* the arrays above are host memory */
     must(attune_forward(device, NULL,
                         ATTUNE_ARGS(attune_forward_args, .q = f32(in.q[0], 1, TOKENS, HEADS), .causal = true,
@@ -39,17 +40,18 @@ int main(void) {
     append.page_size = PAGE;
     append.block_table = attune_tensor_contiguous(table, ATTUNE_DTYPE_I32, 2, (const int64_t[]){1, PAGES});
     append.seqused_k = attune_tensor_contiguous(&used, ATTUNE_DTYPE_I32, 1, (const int64_t[]){1});
-    for (int token = 0; token < TOKENS; ++token) {
+    for (int token = 0; token < TOKENS; token++) {
         append.k_new = f32(in.k[token], 1, 1, HEADS_KV);
         append.v_new = f32(in.v[token], 1, 1, HEADS_KV);
         must(attune_kvcache_append(device, NULL, &append));
-        ++used;
+        used++;
         must(attune_forward(device, NULL,
                             ATTUNE_ARGS(attune_forward_args, .q = f32(in.q[token], 1, 1, HEADS), .k = append.k_cache,
                                         .v = append.v_cache, .o = f32(one, 1, 1, HEADS), .page_size = PAGE,
                                         .block_table = append.block_table, .seqused_k = append.seqused_k)));
-        for (int i = 0; i < HEADS * D; ++i)
+        for (int i = 0; i < HEADS * D; i++) {
             worst = fmax(worst, fabs((double)one[i] - (double)whole[token][i]));
+        }
     }
     attune_device_close(device);
     printf("%d tokens, one by one and at once: they differ by %.1e at most\n", TOKENS, worst);

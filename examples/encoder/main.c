@@ -20,17 +20,18 @@ static struct texts texts;
 static int read_expected(const char *path) {
     struct safetensors file = {0};
     int failed = safetensors_open(path, &file);
-    if (!failed)
+    if (!failed) {
         failed = safetensors_read(&file, "embeddings", texts.count, MODEL_WIDTH, expected);
+    }
     safetensors_close(&file);
     return failed;
 }
 
 static double compare(void) {
     double worst = 0;
-    for (int32_t text = 0; text < texts.count; ++text) {
+    for (int32_t text = 0; text < texts.count; text++) {
         double error = 0;
-        for (int64_t i = (int64_t)text * MODEL_WIDTH; i < (int64_t)(text + 1) * MODEL_WIDTH; ++i) {
+        for (int64_t i = (int64_t)text * MODEL_WIDTH; i < (int64_t)(text + 1) * MODEL_WIDTH; i++) {
             double difference = fabs((double)got[i] - (double)expected[i]);
             error = difference <= error ? error : difference; /* NaN is kept */
         }
@@ -48,14 +49,18 @@ int main(int argc, char **argv) {
         return 2;
     }
     int failed = texts_load(argv[2], MODEL_WORDS, &texts);
-    if (!failed)
+    if (!failed) {
         failed = read_expected(argv[3]);
-    if (!failed)
+    }
+    if (!failed) {
         failed = model_load(argv[1], &model);
-    if (!failed)
+    }
+    if (!failed) {
         failed = model_embed(&model, &texts, got);
+    }
     model_release(&model);
-    if (failed)
+    if (failed) {
         return 1;
+    }
     return compare() <= ERROR_LIMIT ? 0 : 1;
 }

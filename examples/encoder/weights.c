@@ -21,8 +21,9 @@ static float *read_matrix(const struct source *source, const char *name, int64_t
     char whole_name[2 * NAME_BYTES];
     float *values = malloc((size_t)(rows * columns) * sizeof *values);
     snprintf(whole_name, sizeof whole_name, "%s%s", source->prefix, name);
-    if (values && safetensors_read(source->file, whole_name, rows, columns, values) == 0)
+    if (values && safetensors_read(source->file, whole_name, rows, columns, values) == 0) {
         return values;
+    }
     free(values);
     return NULL;
 }
@@ -37,9 +38,10 @@ static float *read_pair(const struct source *source, const char *name, const cha
 /* The file has (outputs, inputs). */
 static float *transpose(float *matrix, int64_t rows, int64_t columns) {
     float *turned = matrix ? malloc((size_t)(rows * columns) * sizeof *turned) : NULL;
-    for (int64_t i = 0; turned && i < rows; ++i) {
-        for (int64_t j = 0; j < columns; ++j)
+    for (int64_t i = 0; turned && i < rows; i++) {
+        for (int64_t j = 0; j < columns; j++) {
             turned[j * rows + i] = matrix[i * columns + j];
+        }
     }
     free(matrix);
     return turned;
@@ -86,10 +88,12 @@ static int read_embeddings(const struct safetensors *file, struct model *model) 
 int model_load(const char *path, struct model *out_model) {
     struct safetensors file = {0};
     int failed = safetensors_open(path, &file);
-    if (!failed)
+    if (!failed) {
         failed = read_embeddings(&file, out_model);
-    for (int number = 0; !failed && number < MODEL_LAYERS; ++number)
+    }
+    for (int number = 0; !failed && number < MODEL_LAYERS; number++) {
         failed = read_layer(&file, number, &out_model->layer[number]);
+    }
     safetensors_close(&file);
     return failed ? -1 : 0;
 }
@@ -107,15 +111,17 @@ static void release_norm(struct norm *norm) {
 static void release_layer(struct layer *layer) {
     struct linear *linears[] = {&layer->query,  &layer->key,    &layer->value,
                                 &layer->output, &layer->expand, &layer->contract};
-    for (size_t i = 0; i < sizeof linears / sizeof linears[0]; ++i)
+    for (size_t i = 0; i < sizeof linears / sizeof linears[0]; i++) {
         release_linear(linears[i]);
+    }
     release_norm(&layer->attention_norm);
     release_norm(&layer->output_norm);
 }
 
 void model_release(struct model *model) {
-    for (int number = 0; number < MODEL_LAYERS; ++number)
+    for (int number = 0; number < MODEL_LAYERS; number++) {
         release_layer(&model->layer[number]);
+    }
     release_norm(&model->norm);
     free(model->types);
     free(model->positions);

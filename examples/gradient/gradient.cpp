@@ -10,8 +10,9 @@ constexpr int64_t shape[4] = {1, 12, 2, 8}; // batch, length, heads, head size
 constexpr int64_t elements = shape[0] * shape[1] * shape[2] * shape[3];
 
 static void must(attune_status status) {
-    if (status != ATTUNE_OK)
+    if (status != ATTUNE_OK) {
         throw std::runtime_error(attune_last_error());
+    }
 }
 
 static attune_tensor tensor(std::vector<float> &values) {
@@ -21,8 +22,9 @@ static attune_tensor tensor(std::vector<float> &values) {
 int main() try {
     std::vector<float> q(elements), k(elements), v(elements), o(elements), dout(elements, 1.0F), lse(2 * 12);
     std::vector<float> dq(elements), dk(elements), dv(elements);
-    for (int64_t i = 0; i < elements; ++i)
+    for (int64_t i = 0; i < elements; i++) {
         q[i] = std::sin(1.0F * i), k[i] = std::sin(2.5F * i), v[i] = std::cos(3.1F * i);
+    }
     attune_device *device = nullptr;
     must(attune_device_open("cpu", &device));
 
@@ -41,15 +43,17 @@ int main() try {
         element = value;
         must(attune_forward(device, nullptr, &args));
         element = before;
-        for (float x : o)
+        for (float x : o) {
             sum += x;
+        }
         return sum;
     };
     const float step = 1.0F / 64;
     double worst = 0;
-    for (int64_t i = 0; i < elements; i += 7)
+    for (int64_t i = 0; i < elements; i += 7) {
         worst = std::fmax(worst,
                           std::fabs((sum_of_o(k[i], k[i] + step) - sum_of_o(k[i], k[i] - step)) / (2 * step) - dk[i]));
+    }
     attune_device_close(device);
     std::printf("dk and finite differences: they differ by %.1e at most\n", worst);
     return worst < 1e-3 ? 0 : 1;

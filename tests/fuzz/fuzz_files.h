@@ -27,17 +27,20 @@ struct fuzz_format {
 };
 
 static inline void require(int condition) {
-    if (!condition)
+    if (!condition) {
         abort();
+    }
 }
 
 static inline void fuzz_run(const struct fuzz_format *format, const uint8_t *bytes, size_t size_bytes) {
-    if (size_bytes < 2)
+    if (size_bytes < 2) {
         return;
-    if (bytes[0] % FUZZ_MEANINGS == FUZZ_FILE)
+    }
+    if (bytes[0] % FUZZ_MEANINGS == FUZZ_FILE) {
         format->check_file(bytes + 1, size_bytes - 1);
-    else
+    } else {
         format->check_header(bytes + 2, size_bytes - 2, bytes[1]);
+    }
 }
 
 /* Starts from right headers, now and then anew: short runs without a corpus go deep too. */

@@ -17,8 +17,9 @@ static void check_reparse(const struct array *array) {
     unsigned char *file = malloc(header_bytes + data_bytes);
     require(file != NULL);
     memcpy(file, header, header_bytes);
-    if (data_bytes > 0)
+    if (data_bytes > 0) {
         memcpy(file + header_bytes, array->data, data_bytes);
+    }
     struct array again = {0};
     require(npy_parse(file, header_bytes + data_bytes, &again, NULL, 0) == FILES_OK);
     require(again.type == array->type && again.rank == array->rank);
@@ -49,10 +50,12 @@ static void check_dictionary(const uint8_t *text, size_t text_bytes, size_t data
     unsigned char *file = calloc(1, size_bytes);
     require(file != NULL);
     memcpy(file, "\x93NUMPY\2", 7);
-    for (int i = 0; i < 4; ++i)
+    for (int i = 0; i < 4; i++) {
         file[8 + i] = (unsigned char)(length >> (8 * i));
-    if (text_bytes > 0)
+    }
+    if (text_bytes > 0) {
         memcpy(file + 12, text, text_bytes);
+    }
     file[12 + text_bytes] = '\n';
     check(file, size_bytes);
     free(file);

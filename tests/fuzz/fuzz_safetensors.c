@@ -24,10 +24,12 @@ static void check_header(const uint8_t *text, size_t text_bytes, size_t data_byt
     const size_t size_bytes = 8 + text_bytes + data_bytes;
     unsigned char *file = calloc(1, size_bytes);
     require(file != NULL);
-    for (int i = 0; i < 8; ++i)
+    for (int i = 0; i < 8; i++) {
         file[i] = (unsigned char)((uint64_t)text_bytes >> (8 * i));
-    if (text_bytes > 0)
+    }
+    if (text_bytes > 0) {
         memcpy(file + 8, text, text_bytes);
+    }
     check(file, size_bytes);
     free(file);
 }

@@ -69,3 +69,10 @@ def test_sources_are_formatted():
     sources = [str(path) for path in tracked(".c", ".h", ".cu", ".cuh", ".cl", ".hip")]
     result = subprocess.run(["clang-format", "--dry-run", "-Werror", *sources], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[:2000]
+
+
+def test_branches_and_loops_have_braces():
+    """Which clang-format 14 cannot add."""
+    for path in tracked(".c", ".h", ".cpp", ".cc", ".cu", ".cuh", ".cl", ".hip"):
+        bare = re.search(r"^ *(}? ?else|(if|for|while) \(.*\))$", path.read_text(), re.M)
+        assert not bare, f"{path}: {bare[0]}"

@@ -19,8 +19,9 @@ enum { PATH_BYTES = 512, PATHS = 8 };
 static char folder[64];
 
 static void require(bool condition, const char *what) {
-    if (condition)
+    if (condition) {
         return;
+    }
     perror(what);
     exit(EXIT_FAILURE);
 }
@@ -52,11 +53,13 @@ static int visit_entries(void (*visit)(const char *path)) {
     DIR *directory = opendir(folder);
     require(directory != NULL, folder);
     for (const struct dirent *entry = readdir(directory); entry; entry = readdir(directory)) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
             continue;
-        ++count;
-        if (visit != NULL)
+        }
+        count++;
+        if (visit != NULL) {
             visit(scratch_path(entry->d_name));
+        }
     }
     closedir(directory);
     return count;
@@ -82,14 +85,14 @@ static void append(struct file_bytes *file, const void *bytes, size_t size_bytes
 }
 
 static void append_length(struct file_bytes *file, size_t length, int length_bytes) {
-    for (int i = 0; i < length_bytes; ++i) {
+    for (int i = 0; i < length_bytes; i++) {
         const unsigned char byte = (unsigned char)((uint64_t)length >> (8 * i));
         append(file, &byte, 1);
     }
 }
 
 static void append_data(struct file_bytes *file, size_t data_bytes) {
-    for (size_t i = 0; i < data_bytes; ++i) {
+    for (size_t i = 0; i < data_bytes; i++) {
         const unsigned char byte = (unsigned char)i;
         append(file, &byte, 1);
     }
@@ -124,20 +127,23 @@ unsigned char *exact_copy(const struct file_bytes *file) {
 struct array scratch_array(enum array_type type, int rank, const int64_t *shape) {
     const struct files_report silent = {"", NULL, 0};
     struct array array = {.type = type, .rank = rank};
-    for (int axis = 0; axis < rank; ++axis)
+    for (int axis = 0; axis < rank; axis++) {
         array.shape[axis] = shape[axis];
+    }
     require(array_measure(&array), "array_measure");
     require(array_allocate(&array, &silent) == FILES_OK, "array_allocate");
-    for (int64_t i = 0; i < array.bytes; ++i)
+    for (int64_t i = 0; i < array.bytes; i++) {
         ((unsigned char *)array.data)[i] = (unsigned char)(i % 251);
+    }
     return array;
 }
 
 void assert_arrays_equal(const struct array *left, const struct array *right) {
     assert_int_equal(left->type, right->type);
     assert_int_equal(left->rank, right->rank);
-    for (int axis = 0; axis < left->rank; ++axis)
+    for (int axis = 0; axis < left->rank; axis++) {
         assert_int_equal(left->shape[axis], right->shape[axis]);
+    }
     assert_int_equal(left->count, right->count);
     assert_int_equal(left->bytes, right->bytes);
     if (left->bytes == 0) {
@@ -149,6 +155,7 @@ void assert_arrays_equal(const struct array *left, const struct array *right) {
 }
 
 void assert_told(const char *message, const char *fragment) {
-    if (strstr(message, fragment) == NULL)
+    if (strstr(message, fragment) == NULL) {
         fail_msg("'%s' does not say '%s'", message, fragment);
+    }
 }

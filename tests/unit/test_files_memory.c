@@ -20,10 +20,12 @@ void *__wrap_malloc(size_t size_bytes);
 static int allocations_left = -1;
 
 void *__wrap_malloc(size_t size_bytes) {
-    if (allocations_left == 0)
+    if (allocations_left == 0) {
         return NULL;
-    if (allocations_left > 0)
+    }
+    if (allocations_left > 0) {
         --allocations_left;
+    }
     return __real_malloc(size_bytes);
 }
 
@@ -33,7 +35,7 @@ static char message[FILES_MESSAGE_BYTES];
 static void check_read(const char *spec, int least) {
     enum files_status status = FILES_OUT_OF_MEMORY;
     int failing = 0;
-    for (; status != FILES_OK; ++failing) {
+    for (; status != FILES_OK; failing++) {
         struct array array = {.rank = 77};
         allocations_left = failing;
         status = array_read(spec, &array, message, sizeof message);

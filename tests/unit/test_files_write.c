@@ -78,7 +78,7 @@ static void what_is_no_regular_file_is_not_replaced(void **state) {
 static void types_without_a_name_are_refused(void **state) {
     (void)state;
     static const enum array_type types[] = {ARRAY_BF16, ARRAY_E4M3};
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < 2; i++) {
         struct array array = scratch_array(types[i], 1, (const int64_t[]){3});
         assert_int_equal(npy_write(scratch_path("a.npy"), &array, message, sizeof message), FILES_INVALID);
         assert_told(message, "has no type for");
@@ -236,7 +236,7 @@ static void one_that_cannot_be_named_undoes_the_others(void **state) {
     struct array array = small_array();
     struct staged_file files[COUNT] = {{0}};
     struct staged_file *staged[COUNT];
-    for (int i = 0; i < COUNT; ++i) {
+    for (int i = 0; i < COUNT; i++) {
         staged[i] = &files[i];
         assert_int_equal(npy_stage(scratch_path(names[i]), &array, staged[i], message, sizeof message), FILES_OK);
     }
@@ -274,7 +274,7 @@ static void all_are_named(void **state) {
 static void leftovers_do_not_block(void **state) {
     (void)state;
     char name[64];
-    for (int attempt = 0; attempt < 3; ++attempt) {
+    for (int attempt = 0; attempt < 3; attempt++) {
         snprintf(name, sizeof name, ".attune-%ld-%d.tmp", (long)getpid(), attempt);
         scratch_file(name, "", 0);
     }

@@ -63,7 +63,7 @@ static void test_strays(void **state) {
     (void)state;
     const float values[] = {NAN, 1, INFINITY, INFINITY, 0};
     const double exact[] = {1, NAN, 1, -INFINITY, -INFINITY};
-    for (int i = 0; i < 5; ++i) {
+    for (int i = 0; i < 5; i++) {
         const struct closeness closeness = compare(&values[i], &exact[i], 1);
         assert_true(isinf(closeness_norm(&closeness)) && isinf(closeness_lse(&closeness, ATTUNE_DTYPE_BF16)));
     }

@@ -17,10 +17,11 @@
 static uint32_t round_to(double value, attune_dtype dtype) {
     uint16_t wide = 0;
     uint8_t narrow = 0;
-    if (dtype == ATTUNE_DTYPE_E4M3)
+    if (dtype == ATTUNE_DTYPE_E4M3) {
         floats_round(&value, ARRAY_F64, 1, dtype, &narrow);
-    else
+    } else {
         floats_round(&value, ARRAY_F64, 1, dtype, &wide);
+    }
     return dtype == ATTUNE_DTYPE_E4M3 ? narrow : wide;
 }
 
@@ -34,7 +35,7 @@ static double widen(uint32_t code, attune_dtype dtype) {
 
 /* Between two codes next to each other everything goes to the nearer one, and the middle to the even one. */
 static void check_every_code(attune_dtype dtype, uint32_t largest, uint32_t sign) {
-    for (uint32_t code = 0; code < largest; ++code) {
+    for (uint32_t code = 0; code < largest; code++) {
         double low = widen(code, dtype);
         double high = widen(code + 1, dtype);
         double middle = 0.5 * (low + high);
@@ -79,7 +80,7 @@ static void test_e4m3_saturates(void **state) {
     assert_true(widen(0x7e, ATTUNE_DTYPE_E4M3) == 448);
     assert_true(isnan(widen(0x7f, ATTUNE_DTYPE_E4M3)) && isnan(widen(0xff, ATTUNE_DTYPE_E4M3)));
     static const double large[] = {449, 464, 480, 1e30, INFINITY};
-    for (size_t i = 0; i < sizeof large / sizeof large[0]; ++i) {
+    for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) {
         assert_int_equal(round_to(large[i], ATTUNE_DTYPE_E4M3), 0x7e);
         assert_int_equal(round_to(-large[i], ATTUNE_DTYPE_E4M3), 0xfe);
     }

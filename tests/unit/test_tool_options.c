@@ -34,12 +34,13 @@ static enum tool_exit parse(unsigned command, const char *line) {
     char *argv[WORDS_MAX] = {"command"};
     int argc = 1;
     snprintf(text, sizeof text, "%s", line);
-    for (char *word = text; word && *line; ++argc) {
+    for (char *word = text; word && *line; argc++) {
         assert_true(argc < WORDS_MAX - 1);
         argv[argc] = word;
         word = strchr(word, ' ');
-        if (word)
+        if (word) {
             *word++ = '\0';
+        }
     }
     FILE *capture = tmpfile();
     assert_non_null(capture);
@@ -61,11 +62,13 @@ static enum tool_exit parse(unsigned command, const char *line) {
 static void accept(const char *flags) {
     char line[TEXT_BYTES];
     snprintf(line, sizeof line, QKV "%s", flags);
-    if (!*flags)
+    if (!*flags) {
         line[strlen(line) - 1] = '\0';
+    }
     enum tool_exit status = parse(COMMAND_RUN, line);
-    if (status)
+    if (status) {
         fail_msg("refused: %s: %s", line, said);
+    }
     assert_string_equal(said, "");
 }
 
@@ -73,10 +76,12 @@ static void accept(const char *flags) {
 static void refuse(const char *flags, const char *words) {
     char line[TEXT_BYTES];
     snprintf(line, sizeof line, QKV "%s", flags);
-    if (parse(COMMAND_RUN, line) != TOOL_BAD_INPUT)
+    if (parse(COMMAND_RUN, line) != TOOL_BAD_INPUT) {
         fail_msg("accepted: %s", line);
-    if (!strstr(said, words))
+    }
+    if (!strstr(said, words)) {
         fail_msg("'%s' says '%s', without '%s'", line, said, words);
+    }
     assert_ptr_equal(strchr(said, '\n'), said + strlen(said) - 1);
 }
 
@@ -174,7 +179,7 @@ static void test_numbers_are_exact_or_refused(void **state) {
     accept("--scale 1e-300");
     assert_true(options.scale.value == 1e-300);
     static const char *const not_finite[] = {"inf", "-inf", "nan", "1e999", "1x", "0x", "1,0", "--"};
-    for (size_t i = 0; i < sizeof not_finite / sizeof not_finite[0]; ++i) {
+    for (size_t i = 0; i < sizeof not_finite / sizeof not_finite[0]; i++) {
         char flags[64];
         snprintf(flags, sizeof flags, "--scale %s", not_finite[i]);
         refuse(flags, "a finite number is needed");
@@ -278,8 +283,9 @@ static void test_plan(void **state) {
                                           "--shape 2,3,4,6,2,64 --q q.npy",
                                           "--shape 2,3,4,6,2,64 --op fwd --do do.npy",
                                           "--shape 2,3,4,6,2,64 --op both"};
-    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; ++i)
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         assert_int_equal(parse(COMMAND_PLAN, refused[i]), TOOL_BAD_INPUT);
+    }
 }
 
 /* ---- bench and tune ---- */
@@ -329,10 +335,11 @@ static void test_bench_refuses(void **state) {
         {SHAPE "--knew x", "no such flag"},
         {SHAPE "-o x", "no such flag"},
     };
-    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; ++i) {
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         assert_int_equal(parse(COMMAND_BENCH, refused[i][0]), TOOL_BAD_INPUT);
-        if (!strstr(said, refused[i][1]))
+        if (!strstr(said, refused[i][1])) {
             fail_msg("'%s' says '%s', without '%s'", refused[i][0], said, refused[i][1]);
+        }
     }
 }
 

@@ -33,8 +33,9 @@ struct layer {
 
 static enum tool_exit spell(const struct layer *layer, const char *tensor, char out_spec[PATH_BYTES]) {
     int length = snprintf(out_spec, PATH_BYTES, "%s/%s.safetensors:%s", layer->folder, layer->name, tensor);
-    if (length < PATH_BYTES)
+    if (length < PATH_BYTES) {
         return TOOL_OK;
+    }
     return tool_fail(TOOL_BAD_INPUT, "%s: the path has more than %d bytes", layer->folder, PATH_BYTES - 1);
 }
 
@@ -47,16 +48,21 @@ static enum tool_exit load_floats(struct layer *layer, const char *name, attune_
 static enum tool_exit load(struct layer *layer) {
     char spec[PATH_BYTES];
     enum tool_exit status = load_floats(layer, "q", &layer->args.q);
-    if (!status)
+    if (!status) {
         status = load_floats(layer, "k", &layer->args.k);
-    if (!status)
+    }
+    if (!status) {
         status = load_floats(layer, "v", &layer->args.v);
-    if (!status)
+    }
+    if (!status) {
         status = spell(layer, "lengths", spec);
-    if (!status)
+    }
+    if (!status) {
         status = input_upload_integers(&layer->tensors, "lengths", spec, &layer->args.seqused_k);
-    if (!status)
+    }
+    if (!status) {
         status = spell(layer, "out", spec);
+    }
     return status ? status : input_read_floats("out", spec, &layer->expected);
 }
 
@@ -72,8 +78,9 @@ static attune_status forward_once(void *context, int64_t run) {
 static enum tool_exit name_kernel(struct layer *layer) {
     attune_explanation explanation = attune_explanation_init();
     attune_status status = attune_explain(layer->tensors.device, ATTUNE_OP_FORWARD, &layer->args, &explanation);
-    if (status != ATTUNE_OK)
+    if (status != ATTUNE_OK) {
         return tool_fail_library(status);
+    }
     snprintf(layer->kernel, sizeof layer->kernel, "%s", explanation.kernel);
     return TOOL_OK;
 }
@@ -84,7 +91,7 @@ static double relative_error(const struct array *got, const struct array *expect
     const float *g = expected->data;
     double difference = 0;
     double norm = 0;
-    for (int64_t i = 0; i < expected->count; ++i) {
+    for (int64_t i = 0; i < expected->count; i++) {
         difference += ((double)x[i] - g[i]) * ((double)x[i] - g[i]);
         norm += (double)g[i] * g[i];
     }
@@ -94,12 +101,14 @@ static double relative_error(const struct array *got, const struct array *expect
 static enum tool_exit measure_error(struct layer *layer) {
     struct array got;
     enum tool_exit status = tensors_download(&layer->tensors, &layer->args.o, &got);
-    if (status)
+    if (status) {
         return status;
-    if (layer->expected.type != ARRAY_F32 || layer->expected.count != got.count)
+    }
+    if (layer->expected.type != ARRAY_F32 || layer->expected.count != got.count) {
         status = tool_fail(TOOL_BAD_INPUT, "%s: out must be f32 and shaped as q", layer->name);
-    else
+    } else {
         layer->error = relative_error(&got, &layer->expected);
+    }
     array_release(&got);
     return status;
 }
@@ -107,13 +116,16 @@ static enum tool_exit measure_error(struct layer *layer) {
 static enum tool_exit compute(struct layer *layer) {
     layer->args.check = true;
     enum tool_exit status = load(layer);
-    if (!status)
+    if (!status) {
         status =
             tensors_create(&layer->tensors, ATTUNE_DTYPE_F32, layer->args.q.rank, layer->args.q.shape, &layer->args.o);
-    if (!status)
+    }
+    if (!status) {
         status = timing_measure(forward_once, layer, RUNS, &layer->timing);
-    if (!status)
+    }
+    if (!status) {
         status = name_kernel(layer);
+    }
     return status ? status : measure_error(layer);
 }
 
@@ -132,11 +144,13 @@ static enum tool_exit run_layer(attune_device *device, const char *selector, con
     struct layer layer = {
         .folder = folder, .name = name, .tensors = {.device = device}, .args = attune_forward_args_init()};
     enum tool_exit status = compute(&layer);
-    if (!status)
+    if (!status) {
         print_layer(&layer, selector);
-    if (!status && !(layer.error <= ERROR_LIMIT)) /* NaN is an error too */
+    }
+    if (!status && !(layer.error <= ERROR_LIMIT)) { /* NaN is an error too */
         status = tool_fail(TOOL_FAILED, "%s: the relative error is %.1e: at most %.1e is right", name, layer.error,
                            ERROR_LIMIT);
+    }
     array_release(&layer.expected);
     tensors_release(&layer.tensors);
     return status;
@@ -145,12 +159,13 @@ static enum tool_exit run_layer(attune_device *device, const char *selector, con
 static enum tool_exit run_all(attune_device *device, const char *folder) {
     attune_device_info info = {.struct_size = sizeof info};
     attune_status got = attune_device_get_info(device, &info);
-    if (got != ATTUNE_OK)
+    if (got != ATTUNE_OK) {
         return tool_fail_library(got);
+    }
     printf("MiniLM-L6 on English text, against the framework's own attention (f32; the best of %d runs)\n\n", RUNS);
     printf("%-8s %-18s %-24s %-10s %12s   %s\n", "LAYER", "B x S x H x D", "KERNEL", "DEVICE", "TIME", "ERROR");
     enum tool_exit status = TOOL_OK;
-    for (size_t i = 0; i < sizeof layer_names / sizeof layer_names[0]; ++i) {
+    for (size_t i = 0; i < sizeof layer_names / sizeof layer_names[0]; i++) {
         enum tool_exit layer_status = run_layer(device, info.selector, folder, layer_names[i]);
         status = status ? status : layer_status;
     }
@@ -159,12 +174,14 @@ static enum tool_exit run_all(attune_device *device, const char *folder) {
 
 int main(int argc, char **argv) {
     tool_set_command("demo");
-    if (argc > 2)
+    if (argc > 2) {
         return tool_fail(TOOL_BAD_INPUT, "%s: the only argument is the folder of the data", argv[2]);
+    }
     attune_device *device = NULL;
     enum tool_exit status = backend_open(NULL, &device);
-    if (!status)
+    if (!status) {
         status = run_all(device, argc > 1 ? argv[1] : "tests/data/minilm");
+    }
     attune_device_close(device);
     enum tool_exit flushed = tool_flush();
     return status ? status : flushed;

@@ -32,11 +32,12 @@ const char *array_type_name(enum array_type type) {
 bool array_measure(struct array *array) {
     int64_t extent_bytes = array_type_bytes(array->type);
     bool empty = false;
-    for (int axis = 0; axis < array->rank; ++axis) {
-        if (array->shape[axis] == 0)
+    for (int axis = 0; axis < array->rank; axis++) {
+        if (array->shape[axis] == 0) {
             empty = true;
-        else if (__builtin_mul_overflow(extent_bytes, array->shape[axis], &extent_bytes))
+        } else if (__builtin_mul_overflow(extent_bytes, array->shape[axis], &extent_bytes)) {
             return false;
+        }
     }
     array->bytes = empty ? 0 : extent_bytes;
     array->count = array->bytes / array_type_bytes(array->type);
@@ -45,22 +46,25 @@ bool array_measure(struct array *array) {
 
 void array_shape_format(const struct array *array, char out_text[ARRAY_SHAPE_TEXT_BYTES]) {
     int length = snprintf(out_text, ARRAY_SHAPE_TEXT_BYTES, "(");
-    for (int axis = 0; axis < array->rank; ++axis)
+    for (int axis = 0; axis < array->rank; axis++) {
         length += snprintf(out_text + length, ARRAY_SHAPE_TEXT_BYTES - (size_t)length,
                            axis == 0 ? "%" PRId64 : ", %" PRId64, array->shape[axis]);
+    }
     snprintf(out_text + length, ARRAY_SHAPE_TEXT_BYTES - (size_t)length, array->rank == 1 ? ",)" : ")");
 }
 
 enum files_status array_allocate(struct array *array, const struct files_report *report) {
-    if (array->bytes == 0)
+    if (array->bytes == 0) {
         return FILES_OK;
+    }
     return files_allocate(array->bytes, report, &array->data);
 }
 
 static inline void gather(const unsigned char *from, int64_t stride_bytes, int64_t count, size_t element_bytes,
                           unsigned char *to) {
-    for (int64_t i = 0; i < count; ++i)
+    for (int64_t i = 0; i < count; i++) {
         memcpy(to + i * (int64_t)element_bytes, from + i * stride_bytes, element_bytes);
+    }
 }
 
 /* One switch per row and not one per element: each call compiles to loads and stores of one size.
@@ -92,18 +96,20 @@ static void copy_from_fortran(const struct array *array, unsigned char *to) {
     int64_t index[ARRAY_MAX_RANK] = {0};
 
     stride_bytes[0] = element_bytes;
-    for (int axis = 1; axis < array->rank; ++axis)
+    for (int axis = 1; axis < array->rank; axis++) {
         stride_bytes[axis] = stride_bytes[axis - 1] * array->shape[axis - 1];
+    }
 
     const int64_t row_length = array->shape[last];
     const int64_t rows = array->count / row_length;
-    for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t row = 0; row < rows; row++) {
         gather_row(from, stride_bytes[last], row_length, element_bytes, to);
         to += row_length * element_bytes;
         for (int axis = last - 1; axis >= 0; --axis) {
             from += stride_bytes[axis];
-            if (++index[axis] < array->shape[axis])
+            if (++index[axis] < array->shape[axis]) {
                 break;
+            }
             from -= stride_bytes[axis] * array->shape[axis];
             index[axis] = 0;
         }
@@ -111,12 +117,14 @@ static void copy_from_fortran(const struct array *array, unsigned char *to) {
 }
 
 enum files_status array_reorder_from_fortran(struct array *array, const struct files_report *report) {
-    if (array->rank < 2 || array->count < 2)
+    if (array->rank < 2 || array->count < 2) {
         return FILES_OK;
+    }
     void *reordered = NULL;
     const enum files_status status = files_allocate(array->bytes, report, &reordered);
-    if (status != FILES_OK)
+    if (status != FILES_OK) {
         return status;
+    }
     copy_from_fortran(array, reordered);
     free(array->data);
     array->data = reordered;

@@ -17,23 +17,29 @@ static enum files_status read_header(const struct input *input, const struct fil
     void *text = NULL;
 
     enum files_status status = input_read(input, 0, prefix_bytes, report, prefix);
-    if (status == FILES_OK)
+    if (status == FILES_OK) {
         status = npy_prefix_parse(prefix, input->size_bytes, report, &offset, &bytes);
-    if (status == FILES_OK)
+    }
+    if (status == FILES_OK) {
         status = files_allocate(bytes + 1, report, &text);
-    if (status == FILES_OK)
+    }
+    if (status == FILES_OK) {
         status = input_read(input, offset, bytes, report, text);
-    if (status == FILES_OK)
+    }
+    if (status == FILES_OK) {
         status = npy_dictionary_parse(text, bytes, report, out_array, out_fortran_order);
-    if (status == FILES_OK)
+    }
+    if (status == FILES_OK) {
         *out_data_offset = offset + bytes;
+    }
     free(text);
     return status;
 }
 
 static enum files_status check_size(const struct array *array, int64_t held_bytes, const struct files_report *report) {
-    if (array->bytes == held_bytes)
+    if (array->bytes == held_bytes) {
         return FILES_OK;
+    }
     char shape[ARRAY_SHAPE_TEXT_BYTES];
     array_shape_format(array, shape);
     return files_report_fail(report, FILES_INVALID,
@@ -46,18 +52,23 @@ static enum files_status load(const struct input *input, const struct files_repo
     bool fortran_order = false;
     int64_t data_offset = 0;
     enum files_status status = read_header(input, report, &array, &fortran_order, &data_offset);
-    if (status == FILES_OK)
+    if (status == FILES_OK) {
         status = check_size(&array, input->size_bytes - data_offset, report);
-    if (status == FILES_OK)
+    }
+    if (status == FILES_OK) {
         status = array_allocate(&array, report);
-    if (status == FILES_OK)
+    }
+    if (status == FILES_OK) {
         status = input_read(input, data_offset, array.bytes, report, array.data);
-    if (status == FILES_OK && fortran_order)
+    }
+    if (status == FILES_OK && fortran_order) {
         status = array_reorder_from_fortran(&array, report);
-    if (status == FILES_OK)
+    }
+    if (status == FILES_OK) {
         *out_array = array;
-    else
+    } else {
         array_release(&array);
+    }
     return status;
 }
 
@@ -65,8 +76,9 @@ enum files_status npy_read(const char *path, struct array *out_array, char *mess
     const struct files_report report = {path, message, message_bytes};
     struct input input;
     enum files_status status = input_open(path, &report, &input);
-    if (status != FILES_OK)
+    if (status != FILES_OK) {
         return status;
+    }
     status = load(&input, &report, out_array);
     input_close(&input);
     return status;
@@ -85,8 +97,9 @@ enum files_status npy_stage(const char *path, const struct array *array, struct 
     char header[NPY_FORMAT_BYTES];
     size_t header_bytes = 0;
     const enum files_status status = npy_header_format(array, &report, header, &header_bytes);
-    if (status != FILES_OK)
+    if (status != FILES_OK) {
         return status;
+    }
     const struct staged_part parts[] = {{header, header_bytes}, {array->data, (size_t)array->bytes}};
     return staged_file_create(path, parts, 2, &report, out_staged);
 }
@@ -94,7 +107,8 @@ enum files_status npy_stage(const char *path, const struct array *array, struct 
 enum files_status npy_write(const char *path, const struct array *array, char *message, size_t message_bytes) {
     struct staged_file staged = {0};
     const enum files_status status = npy_stage(path, array, &staged, message, message_bytes);
-    if (status != FILES_OK)
+    if (status != FILES_OK) {
         return status;
+    }
     return staged_files_commit(&(struct staged_file *){&staged}, 1, message, message_bytes, &(int){0});
 }

@@ -20,28 +20,34 @@ enum { NPY_TYPE_COUNT = sizeof npy_types / sizeof npy_types[0] };
 enum files_status npy_prefix_parse(const unsigned char *bytes, int64_t file_bytes, const struct files_report *report,
                                    int64_t *out_dictionary_offset, int64_t *out_dictionary_bytes) {
     /* The shortest prefix is that of version 1.0. */
-    if (file_bytes < 10 || memcmp(bytes, npy_magic, sizeof npy_magic) != 0)
+    if (file_bytes < 10 || memcmp(bytes, npy_magic, sizeof npy_magic) != 0) {
         return files_report_fail(report, FILES_INVALID,
                                  "does not start as .npy does, with \\x93NUMPY, a version and a "
                                  "length (%" PRId64 " bytes)",
                                  file_bytes);
+    }
     const int major = bytes[6], minor = bytes[7];
-    if (major < 1 || major > 3 || minor != 0)
+    if (major < 1 || major > 3 || minor != 0) {
         return files_report_fail(report, FILES_INVALID, ".npy version %d.%d; known are 1.0, 2.0 and 3.0", major, minor);
+    }
     const int64_t offset = major == 1 ? 10 : 12;
-    if (file_bytes < offset)
+    if (file_bytes < offset) {
         return files_report_fail(report, FILES_INVALID, "ends after %" PRId64 " bytes, within the length of its header",
                                  file_bytes);
+    }
     int64_t length = bytes[8] | (int64_t)bytes[9] << 8;
-    if (major > 1)
+    if (major > 1) {
         length |= (int64_t)bytes[10] << 16 | (int64_t)bytes[11] << 24;
-    if (length > NPY_HEADER_MAX_BYTES)
+    }
+    if (length > NPY_HEADER_MAX_BYTES) {
         return files_report_fail(report, FILES_INVALID, "header of %" PRId64 " bytes; at most %d are read", length,
                                  (int)NPY_HEADER_MAX_BYTES);
-    if (length > file_bytes - offset)
+    }
+    if (length > file_bytes - offset) {
         return files_report_fail(report, FILES_INVALID,
                                  "header of %" PRId64 " bytes, but %" PRId64 " bytes are left in the file", length,
                                  file_bytes - offset);
+    }
     *out_dictionary_offset = offset;
     *out_dictionary_bytes = length;
     return FILES_OK;
@@ -57,31 +63,35 @@ struct cursor {
 
 static enum files_status expected(const struct cursor *cursor, const char *what) {
     const long long offset = cursor->at - cursor->start;
-    if (cursor->at == cursor->end)
+    if (cursor->at == cursor->end) {
         return files_report_fail(cursor->report, FILES_INVALID, "header ends at byte %lld where %s is expected", offset,
                                  what);
+    }
     return files_report_fail(cursor->report, FILES_INVALID, "header has '%c' at byte %lld where %s is expected",
                              *cursor->at == '\0' ? '?' : *cursor->at, offset, what);
 }
 
 static void skip_space(struct cursor *cursor) {
-    while (cursor->at < cursor->end && *cursor->at != '\0' && strchr(" \t\r\n", *cursor->at))
-        ++cursor->at;
+    while (cursor->at < cursor->end && *cursor->at != '\0' && strchr(" \t\r\n", *cursor->at)) {
+        cursor->at++;
+    }
 }
 
 static bool accept(struct cursor *cursor, char wanted) {
     skip_space(cursor);
-    if (cursor->at == cursor->end || *cursor->at != wanted)
+    if (cursor->at == cursor->end || *cursor->at != wanted) {
         return false;
-    ++cursor->at;
+    }
+    cursor->at++;
     return true;
 }
 
 static bool accept_word(struct cursor *cursor, const char *word) {
     const size_t length = strlen(word);
     skip_space(cursor);
-    if ((size_t)(cursor->end - cursor->at) < length || memcmp(cursor->at, word, length) != 0)
+    if ((size_t)(cursor->end - cursor->at) < length || memcmp(cursor->at, word, length) != 0) {
         return false;
+    }
     cursor->at += length;
     return true;
 }
@@ -95,17 +105,20 @@ enum { WORD_BYTES = 24 };
 
 static enum files_status parse_string(struct cursor *cursor, const char *what, char out_word[WORD_BYTES]) {
     skip_space(cursor);
-    if (cursor->at == cursor->end || (*cursor->at != '\'' && *cursor->at != '"'))
+    if (cursor->at == cursor->end || (*cursor->at != '\'' && *cursor->at != '"')) {
         return expected(cursor, what);
+    }
     const char quote = *cursor->at++;
     int length = 0;
     while (cursor->at < cursor->end && *cursor->at != quote) {
-        if (length == WORD_BYTES - 1 || *cursor->at == '\\' || *cursor->at < ' ')
+        if (length == WORD_BYTES - 1 || *cursor->at == '\\' || *cursor->at < ' ') {
             return expected(cursor, "a short string without escapes");
+        }
         out_word[length++] = *cursor->at++;
     }
-    if (!accept(cursor, quote))
+    if (!accept(cursor, quote)) {
         return expected(cursor, "a closing quote");
+    }
     out_word[length] = '\0';
     return FILES_OK;
 }
@@ -113,19 +126,21 @@ static enum files_status parse_string(struct cursor *cursor, const char *what, c
 static enum files_status parse_descr(struct cursor *cursor, enum array_type *out_type) {
     char descr[WORD_BYTES] = "";
     const enum files_status status = parse_string(cursor, "the type as a string (no structured types)", descr);
-    if (status != FILES_OK)
+    if (status != FILES_OK) {
         return status;
-    if (descr[0] == '>')
+    }
+    if (descr[0] == '>') {
         return files_report_fail(cursor->report, FILES_INVALID,
                                  "descr '%s' is big-endian; only little-endian data is read", descr);
-    for (int i = 0; i < NPY_TYPE_COUNT; ++i) {
+    }
+    for (int i = 0; i < NPY_TYPE_COUNT; i++) {
         if (descr[0] != '\0' && strchr("<=|", descr[0]) && strcmp(descr + 1, npy_types[i].name) == 0) {
             *out_type = npy_types[i].type;
             return FILES_OK;
         }
     }
     char known[8 * NPY_TYPE_COUNT] = "";
-    for (int i = 0; i < NPY_TYPE_COUNT; ++i) {
+    for (int i = 0; i < NPY_TYPE_COUNT; i++) {
         strcat(known, i == 0 ? "" : ", ");
         strcat(known, npy_types[i].name);
     }
@@ -133,52 +148,62 @@ static enum files_status parse_descr(struct cursor *cursor, enum array_type *out
 }
 
 static enum files_status parse_fortran_order(struct cursor *cursor, bool *out_fortran_order) {
-    if (accept_word(cursor, "True"))
+    if (accept_word(cursor, "True")) {
         *out_fortran_order = true;
-    else if (accept_word(cursor, "False"))
+    } else if (accept_word(cursor, "False")) {
         *out_fortran_order = false;
-    else
+    } else {
         return expected(cursor, "True or False");
+    }
     return FILES_OK;
 }
 
 static enum files_status parse_size(struct cursor *cursor, int64_t *out_size) {
-    if (accept(cursor, '-'))
+    if (accept(cursor, '-')) {
         return files_report_fail(cursor->report, FILES_INVALID, "shape has a negative size at byte %lld of the header",
                                  (long long)(cursor->at - 1 - cursor->start));
-    if (!is_digit(cursor))
+    }
+    if (!is_digit(cursor)) {
         return expected(cursor, "a size");
+    }
     const bool leading_zero = *cursor->at == '0';
     int64_t size = *cursor->at++ - '0';
-    for (; is_digit(cursor); ++cursor->at) {
-        if (leading_zero)
+    for (; is_digit(cursor); cursor->at++) {
+        if (leading_zero) {
             return expected(cursor, "a size without leading zeros");
-        if (__builtin_mul_overflow(size, 10, &size) || __builtin_add_overflow(size, *cursor->at - '0', &size))
+        }
+        if (__builtin_mul_overflow(size, 10, &size) || __builtin_add_overflow(size, *cursor->at - '0', &size)) {
             return files_report_fail(cursor->report, FILES_INVALID,
                                      "shape has a size past 2^63 - 1 at byte %lld of the header",
                                      (long long)(cursor->at - cursor->start));
+        }
     }
     *out_size = size;
     return FILES_OK;
 }
 
 static enum files_status parse_shape(struct cursor *cursor, struct array *array) {
-    if (!accept(cursor, '('))
+    if (!accept(cursor, '(')) {
         return expected(cursor, "the shape as a tuple");
+    }
     array->rank = 0;
     while (!accept(cursor, ')')) {
-        if (array->rank == ARRAY_MAX_RANK)
+        if (array->rank == ARRAY_MAX_RANK) {
             return files_report_fail(cursor->report, FILES_INVALID, "shape has more than %d sizes; at most %d are read",
                                      (int)ARRAY_MAX_RANK, (int)ARRAY_MAX_RANK);
+        }
         const enum files_status status = parse_size(cursor, &array->shape[array->rank]);
-        if (status != FILES_OK)
+        if (status != FILES_OK) {
             return status;
-        ++array->rank;
-        if (accept(cursor, ','))
+        }
+        array->rank++;
+        if (accept(cursor, ',')) {
             continue;
+        }
         /* In Python, (3) is a number; the tuple is (3,). */
-        if (array->rank == 1 || !accept(cursor, ')'))
+        if (array->rank == 1 || !accept(cursor, ')')) {
             return expected(cursor, array->rank == 1 ? "','" : "',' or ')'");
+        }
         break;
     }
     return FILES_OK;
@@ -191,13 +216,16 @@ static const char *const npy_keys[KEY_COUNT] = {"descr", "fortran_order", "shape
 static enum files_status parse_key(struct cursor *cursor, bool seen[KEY_COUNT], int *out_key) {
     char word[WORD_BYTES];
     const enum files_status status = parse_string(cursor, "a key or '}'", word);
-    if (status != FILES_OK)
+    if (status != FILES_OK) {
         return status;
-    for (int key = 0; key < KEY_COUNT; ++key) {
-        if (strcmp(word, npy_keys[key]) != 0)
+    }
+    for (int key = 0; key < KEY_COUNT; key++) {
+        if (strcmp(word, npy_keys[key]) != 0) {
             continue;
-        if (seen[key])
+        }
+        if (seen[key]) {
             return files_report_fail(cursor->report, FILES_INVALID, "header has key '%s' twice", word);
+        }
         seen[key] = true;
         *out_key = key;
         return accept(cursor, ':') ? FILES_OK : expected(cursor, "':'");
@@ -210,32 +238,40 @@ static enum files_status parse_entry(struct cursor *cursor, bool seen[KEY_COUNT]
                                      bool *fortran_order) {
     int key = KEY_COUNT;
     const enum files_status status = parse_key(cursor, seen, &key);
-    if (status != FILES_OK)
+    if (status != FILES_OK) {
         return status;
-    if (key == KEY_DESCR)
+    }
+    if (key == KEY_DESCR) {
         return parse_descr(cursor, &array->type);
-    if (key == KEY_FORTRAN_ORDER)
+    }
+    if (key == KEY_FORTRAN_ORDER) {
         return parse_fortran_order(cursor, fortran_order);
+    }
     return parse_shape(cursor, array);
 }
 
 static enum files_status parse_entries(struct cursor *cursor, struct array *array, bool *fortran_order) {
     bool seen[KEY_COUNT] = {false};
-    if (!accept(cursor, '{'))
+    if (!accept(cursor, '{')) {
         return expected(cursor, "'{'");
+    }
     while (!accept(cursor, '}')) {
         const enum files_status status = parse_entry(cursor, seen, array, fortran_order);
-        if (status != FILES_OK)
+        if (status != FILES_OK) {
             return status;
-        if (accept(cursor, ','))
+        }
+        if (accept(cursor, ',')) {
             continue;
-        if (!accept(cursor, '}'))
+        }
+        if (!accept(cursor, '}')) {
             return expected(cursor, "',' or '}'");
+        }
         break;
     }
-    for (int key = 0; key < KEY_COUNT; ++key) {
-        if (!seen[key])
+    for (int key = 0; key < KEY_COUNT; key++) {
+        if (!seen[key]) {
             return files_report_fail(cursor->report, FILES_INVALID, "header has no key '%s'", npy_keys[key]);
+        }
     }
     return FILES_OK;
 }
@@ -246,13 +282,16 @@ enum files_status npy_dictionary_parse(const char *text, int64_t text_bytes, con
     struct array array = {0};
     bool fortran_order = false;
     const enum files_status status = parse_entries(&cursor, &array, &fortran_order);
-    if (status != FILES_OK)
+    if (status != FILES_OK) {
         return status;
+    }
     skip_space(&cursor);
-    if (cursor.at != cursor.end)
+    if (cursor.at != cursor.end) {
         return expected(&cursor, "nothing but spaces");
-    if (cursor.end[-1] != '\n')
+    }
+    if (cursor.end[-1] != '\n') {
         return files_report_fail(report, FILES_INVALID, "header does not end with a newline");
+    }
     if (!array_measure(&array)) {
         char shape[ARRAY_SHAPE_TEXT_BYTES];
         array_shape_format(&array, shape);
@@ -265,9 +304,10 @@ enum files_status npy_dictionary_parse(const char *text, int64_t text_bytes, con
 }
 
 static const char *type_name(enum array_type type) {
-    for (int i = 0; i < NPY_TYPE_COUNT; ++i) {
-        if (npy_types[i].type == type)
+    for (int i = 0; i < NPY_TYPE_COUNT; i++) {
+        if (npy_types[i].type == type) {
             return npy_types[i].name;
+        }
     }
     return NULL;
 }
@@ -275,8 +315,9 @@ static const char *type_name(enum array_type type) {
 enum files_status npy_header_format(const struct array *array, const struct files_report *report,
                                     char out_text[NPY_FORMAT_BYTES], size_t *out_text_bytes) {
     const char *type = type_name(array->type);
-    if (type == NULL)
+    if (type == NULL) {
         return files_report_fail(report, FILES_INVALID, ".npy has no type for %s", array_type_name(array->type));
+    }
     char shape[ARRAY_SHAPE_TEXT_BYTES];
     array_shape_format(array, shape);
     const int prefix_bytes = 10;

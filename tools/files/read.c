@@ -22,13 +22,15 @@ static enum files_status read_tensor(const char *spec, const char *colon, struct
                                      size_t message_bytes) {
     const struct files_report report = {spec, message, message_bytes};
     const char *name = colon + 1;
-    if (*name == '\0')
+    if (*name == '\0') {
         return files_report_fail(&report, FILES_INVALID, "no tensor is named after the ':'");
+    }
     const size_t path_length = (size_t)(colon - spec);
     void *path = NULL;
     enum files_status status = files_allocate((int64_t)path_length + 1, &report, &path);
-    if (status != FILES_OK)
+    if (status != FILES_OK) {
         return status;
+    }
     memcpy(path, spec, path_length);
     ((char *)path)[path_length] = '\0';
     status = safetensors_read(path, name, out_array, message, message_bytes);
@@ -39,10 +41,12 @@ static enum files_status read_tensor(const char *spec, const char *colon, struct
 enum files_status array_read(const char *spec, struct array *out_array, char *message, size_t message_bytes) {
     const struct files_report report = {spec, message, message_bytes};
     const char *separator = strstr(spec, safetensors_separator);
-    if (ends_with(spec, ".npy") && (separator == NULL || access(spec, F_OK) == 0))
+    if (ends_with(spec, ".npy") && (separator == NULL || access(spec, F_OK) == 0)) {
         return npy_read(spec, out_array, message, message_bytes);
-    if (separator != NULL)
+    }
+    if (separator != NULL) {
         return read_tensor(spec, separator + strlen(safetensors_separator) - 1, out_array, message, message_bytes);
+    }
     return files_report_fail(&report, FILES_INVALID,
                              ends_with(spec, ".safetensors")
                                  ? "no tensor is named; the spelling is FILE.safetensors:NAME"

@@ -17,20 +17,24 @@ static enum files_status read_header(const struct input *input, const char *name
     void *header = NULL;
 
     enum files_status status = input_read(input, 0, prefix_bytes, report, prefix);
-    if (status == FILES_OK)
+    if (status == FILES_OK) {
         status = safetensors_prefix_parse(prefix, input->size_bytes, report, &header_bytes);
+    }
     const int64_t data_start = SAFETENSORS_PREFIX_BYTES + header_bytes;
-    if (status == FILES_OK)
+    if (status == FILES_OK) {
         status = files_allocate(header_bytes + 1, report, &header);
-    if (status == FILES_OK)
+    }
+    if (status == FILES_OK) {
         status = input_read(input, SAFETENSORS_PREFIX_BYTES, header_bytes, report, header);
+    }
     if (status == FILES_OK) {
         ((char *)header)[header_bytes] = '\0';
         status = safetensors_find(header, header_bytes, input->size_bytes - data_start, name, report, out_array,
                                   &data_offset);
     }
-    if (status == FILES_OK)
+    if (status == FILES_OK) {
         *out_data_offset = data_start + data_offset;
+    }
     free(header);
     return status;
 }
@@ -40,14 +44,17 @@ static enum files_status load(const struct input *input, const char *name, const
     struct array array = {0};
     int64_t data_offset = 0;
     enum files_status status = read_header(input, name, report, &array, &data_offset);
-    if (status == FILES_OK)
+    if (status == FILES_OK) {
         status = array_allocate(&array, report);
-    if (status == FILES_OK)
+    }
+    if (status == FILES_OK) {
         status = input_read(input, data_offset, array.bytes, report, array.data);
-    if (status == FILES_OK)
+    }
+    if (status == FILES_OK) {
         *out_array = array;
-    else
+    } else {
         array_release(&array);
+    }
     return status;
 }
 
@@ -56,8 +63,9 @@ enum files_status safetensors_read(const char *path, const char *name, struct ar
     const struct files_report report = {path, message, message_bytes};
     struct input input;
     enum files_status status = input_open(path, &report, &input);
-    if (status != FILES_OK)
+    if (status != FILES_OK) {
         return status;
+    }
     status = load(&input, name, &report, out_array);
     input_close(&input);
     return status;

@@ -31,13 +31,15 @@ static enum files_status resolve_new(const char *path, const struct files_report
     char *folder_path = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
     char *folder = folder_path == NULL ? NULL : realpath(folder_path, NULL);
     free(folder_path);
-    if (folder == NULL)
+    if (folder == NULL) {
         return fail_to_resolve(report);
+    }
     const size_t bytes = strlen(folder) + strlen(name) + 2;
     void *target = NULL;
     const enum files_status status = files_allocate((int64_t)bytes, report, &target);
-    if (status == FILES_OK)
+    if (status == FILES_OK) {
         snprintf(target, bytes, "%s/%s", folder, name);
+    }
     free(folder);
     *out_target = target;
     return status;
@@ -46,14 +48,17 @@ static enum files_status resolve_new(const char *path, const struct files_report
 static enum files_status find_target(const char *path, const struct files_report *report, char **out_target) {
     struct stat about;
     const bool exists = stat(path, &about) == 0;
-    if (!exists && errno != ENOENT)
+    if (!exists && errno != ENOENT) {
         return fail_to_resolve(report);
-    if (!exists)
+    }
+    if (!exists) {
         return resolve_new(path, report, out_target);
+    }
     /* Renaming over a device, /dev/null above all, would replace it. */
-    if (!S_ISREG(about.st_mode))
+    if (!S_ISREG(about.st_mode)) {
         return files_report_fail(report, FILES_INVALID, "is %s; an output is a regular file",
                                  S_ISDIR(about.st_mode) ? "a directory" : "a device or a pipe");
+    }
     *out_target = realpath(path, NULL);
     return *out_target == NULL ? fail_to_resolve(report) : FILES_OK;
 }
@@ -66,15 +71,17 @@ static enum files_status open_temporary(const char *target, const struct files_r
     const size_t bytes = (size_t)folder_length + TEMPORARY_NAME_BYTES;
     void *name = NULL;
     const enum files_status status = files_allocate((int64_t)bytes, report, &name);
-    if (status != FILES_OK)
+    if (status != FILES_OK) {
         return status;
+    }
 
     int descriptor = -1;
-    for (int attempt = 0; attempt < TEMPORARY_ATTEMPTS; ++attempt) {
+    for (int attempt = 0; attempt < TEMPORARY_ATTEMPTS; attempt++) {
         snprintf(name, bytes, "%.*s.attune-%ld-%d.tmp", folder_length, target, (long)getpid(), attempt);
         descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (descriptor >= 0 || errno != EEXIST)
+        if (descriptor >= 0 || errno != EEXIST) {
             break;
+        }
     }
     if (descriptor < 0) {
         const int error = errno;
@@ -91,8 +98,9 @@ static bool write_all(int descriptor, const struct staged_part *part) {
     while (done_bytes < part->size_bytes) {
         const ssize_t put =
             write(descriptor, (const unsigned char *)part->bytes + done_bytes, part->size_bytes - done_bytes);
-        if (put < 0 && errno != EINTR)
+        if (put < 0 && errno != EINTR) {
             return false;
+        }
         done_bytes += put > 0 ? (size_t)put : 0;
     }
     return true;
@@ -102,12 +110,15 @@ static bool write_all(int descriptor, const struct staged_part *part) {
 static enum files_status write_parts(int descriptor, const struct staged_part *parts, int part_count,
                                      const struct files_report *report) {
     int error = 0;
-    for (int i = 0; i < part_count && error == 0; ++i)
+    for (int i = 0; i < part_count && error == 0; i++) {
         error = write_all(descriptor, &parts[i]) ? 0 : errno;
-    if (close(descriptor) != 0 && error == 0)
+    }
+    if (close(descriptor) != 0 && error == 0) {
         error = errno;
-    if (error != 0)
+    }
+    if (error != 0) {
         return files_report_fail(report, FILES_IO_ERROR, "cannot be written: %s", strerror(error));
+    }
     return FILES_OK;
 }
 
@@ -116,14 +127,17 @@ enum files_status staged_file_create(const char *path, const struct staged_part 
     struct staged_file staged = {.path = path};
     int descriptor = -1;
     enum files_status status = find_target(path, report, &staged.target);
-    if (status == FILES_OK)
+    if (status == FILES_OK) {
         status = open_temporary(staged.target, report, &staged.temporary, &descriptor);
-    if (status == FILES_OK)
+    }
+    if (status == FILES_OK) {
         status = write_parts(descriptor, parts, part_count, report);
-    if (status == FILES_OK)
+    }
+    if (status == FILES_OK) {
         *out_staged = staged;
-    else
+    } else {
         staged_file_discard(&staged);
+    }
     return status;
 }
 
@@ -132,13 +146,15 @@ enum files_status staged_file_create(const char *path, const struct staged_part 
 static enum files_status keep_replaced(struct staged_file *staged, const struct files_report *report) {
     static const char suffix[] = ".old";
     struct stat about;
-    if (lstat(staged->target, &about) != 0 || !S_ISREG(about.st_mode))
+    if (lstat(staged->target, &about) != 0 || !S_ISREG(about.st_mode)) {
         return FILES_OK;
+    }
     void *name = NULL;
     const size_t bytes = strlen(staged->temporary) + sizeof suffix;
     const enum files_status status = files_allocate((int64_t)bytes, report, &name);
-    if (status != FILES_OK)
+    if (status != FILES_OK) {
         return status;
+    }
     snprintf(name, bytes, "%s%s", staged->temporary, suffix);
     if (link(staged->target, name) != 0 && rename(staged->target, name) != 0) {
         const int error = errno;
@@ -150,8 +166,9 @@ static enum files_status keep_replaced(struct staged_file *staged, const struct 
 }
 
 static enum files_status take_name(struct staged_file *staged, const struct files_report *report) {
-    if (rename(staged->temporary, staged->target) != 0)
+    if (rename(staged->temporary, staged->target) != 0) {
         return files_report_fail(report, FILES_IO_ERROR, "cannot take its name: %s", strerror(errno));
+    }
     free(staged->temporary);
     staged->temporary = NULL;
     return FILES_OK;
@@ -159,8 +176,9 @@ static enum files_status take_name(struct staged_file *staged, const struct file
 
 static void put_back(struct staged_file *staged) {
     if (staged->replaced == NULL) {
-        if (staged->temporary == NULL)
+        if (staged->temporary == NULL) {
             unlink(staged->target);
+        }
     } else if (rename(staged->replaced, staged->target) != 0) {
         free(staged->replaced); /* what it names stays, if only there */
         staged->replaced = NULL;
@@ -173,28 +191,35 @@ enum files_status staged_files_commit(struct staged_file *const *staged, int cou
     int done = 0;
     while (done < count && status == FILES_OK) {
         const struct files_report report = {staged[done]->path, message, message_bytes};
-        if (done < count - 1)
+        if (done < count - 1) {
             status = keep_replaced(staged[done], &report);
-        if (status == FILES_OK)
+        }
+        if (status == FILES_OK) {
             status = take_name(staged[done], &report);
-        if (status != FILES_OK)
+        }
+        if (status != FILES_OK) {
             *out_failed = done;
+        }
         done++;
     }
-    for (int i = 0; i < done; ++i) {
-        if (status != FILES_OK)
+    for (int i = 0; i < done; i++) {
+        if (status != FILES_OK) {
             put_back(staged[i]);
+        }
     }
-    for (int i = 0; i < count; ++i)
+    for (int i = 0; i < count; i++) {
         staged_file_discard(staged[i]);
+    }
     return status;
 }
 
 void staged_file_discard(struct staged_file *staged) {
-    if (staged->temporary != NULL)
+    if (staged->temporary != NULL) {
         unlink(staged->temporary);
-    if (staged->replaced != NULL)
+    }
+    if (staged->replaced != NULL) {
         unlink(staged->replaced);
+    }
     free(staged->replaced);
     free(staged->temporary);
     free(staged->target);
