@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "backend.h"
 #include "commands.h"
 #include "conform_report.h"
 #include "flags.h"
@@ -16,14 +17,13 @@
 
 static const char usage[] = "attune conform - holds a backend to the definition of attention, case by case\n"
                             "\n"
-                            "Usage: attune conform [--backend B] [--case GLOB] [--seed N]\n"
-                            "                      [--tile BRxBC] [--splits N] [--list] [--json]\n"
+                            "Usage: attune conform [flags]\n"
                             "\n"
-                            "Runs every case on the device and on the CPU's reference kernel in f64, and judges\n"
-                            "each element by the error bounds of the definition, and every other byte by\n"
-                            "what it was before. A case that no kernel row supports is skipped with its reason; one\n"
-                            "that a row claims and refuses has failed. A failed case prints the line that runs it\n"
-                            "again. Exit status 1 if a case failed, or if none ran.\n";
+                            "Runs every case on the device and on the CPU's reference kernel in f64, and\n"
+                            "judges each element by the error bounds of the definition, and every other byte\n"
+                            "by what it was before. A case that no kernel row supports is skipped with its\n"
+                            "reason; one that a row claims and refuses has failed. A failed case prints the\n"
+                            "line that runs it again. Exit status 1 if a case failed, or if none ran.\n";
 
 struct conform_flags {
     bool help;
@@ -46,8 +46,7 @@ static enum tool_exit set_seed(const struct flag *flag, const char *text, void *
 
 #define FIELD(name) offsetof(struct conform_flags, name)
 static const struct flag flags[] = {
-    {"--backend", "B", flag_set_text, FIELD(backend), 0, 0, 1, "Flags",
-     "auto, cpu, cuda:1, or several in order, as hip,cpu; default the variable ATTUNE_BACKEND, or auto"},
+    {"--backend", BACKEND_ARGUMENT, flag_set_text, FIELD(backend), 0, 0, 1, "Flags", BACKEND_HELP},
     {"--case", "GLOB", flag_set_text, FIELD(glob), 0, 0, 1, "Flags",
      "only cases whose whole name matches, as 'B005/*'"},
     {"--seed", "N", set_seed, 0, 0, 0, 1, "Flags", "what inputs and random cases are drawn from; default the time"},
@@ -152,7 +151,7 @@ int attune_tool_conform(int argc, char **argv) {
     if (!options.help) {
         return execute(&options);
     }
-    printf("%s\n", usage);
+    printf("%s", usage);
     flags_print(&table);
     printf("\n%s", tool_exit_help);
     return tool_flush();

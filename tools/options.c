@@ -306,9 +306,9 @@ static const struct flag rows[] = {
 #define GROUP "How"
     ROW("--backend", BACKEND_ARGUMENT, flag_set_text, backend, SHARED, BACKEND_HELP),
     INTEGER_ROW("--splits", flag_set_integer, splits, 0, INT32_MAX, SHARED,
-                "process the keys in N parts; 0: automatic. A request"),
+                "process the keys in N parts; 0: automatic. A request: a kernel row may ignore it"),
     ROW("--tile", "BRxBC", flag_set_tile, tile, SHARED & ~COMMAND_TUNE,
-        "rows and keys of a tile, each from 16 to 128. A request"),
+        "rows and keys of a tile, each from 16 to 128. A request: a kernel row may ignore it"),
     ROW("--kernel", "ROW", flag_set_text, kernel, SHARED,
         "this kernel row and no other; 'attune devices --verbose' lists them"),
     SWITCH_ROW("--deterministic", deterministic, SHARED, "bit-identical from run to run"),

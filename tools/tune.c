@@ -23,7 +23,8 @@ static const char usage[] = "attune tune - the best tile for a problem, found by
                             "of devices of the same backend and architecture, for problems with the same\n"
                             "kernel row, dtype, head sizes and kind of mask and score, whatever their lengths\n"
                             "past 128. --tile and ATTUNE_TILE go before it; 'attune plan' tells a tile that is\n"
-                            "tuned. To forget what was found remove the file, tiles-BACKEND-ARCHITECTURE.\n";
+                            "tuned. To forget what was found remove the file, tiles-BACKEND-ARCHITECTURE.\n"
+                            "Flags of outputs say that they are wanted; no tensor is written.\n";
 
 static const char examples[] = "\n"
                                "Examples:\n"
