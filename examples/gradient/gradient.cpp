@@ -3,6 +3,7 @@
 #include <attune/attune.h>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 #include <stdexcept>
 #include <vector>
 
@@ -30,29 +31,24 @@ int main() try {
 
     attune_forward_args args = attune_forward_args_init();
     const int64_t lse_shape[3] = {shape[0], shape[2], shape[1]};
-    args.q = tensor(q), args.k = tensor(k), args.v = tensor(v), args.o = tensor(o);
+    args.q = tensor(q), args.k = tensor(k), args.v = tensor(v), args.o = tensor(o), args.causal = true;
     args.lse = attune_tensor_contiguous(lse.data(), ATTUNE_DTYPE_F32, 3, lse_shape);
-    args.causal = true;
     must(attune_forward(device, nullptr, &args));
     attune_backward_args backward = args;
     backward.dout = tensor(dout), backward.dq = tensor(dq), backward.dk = tensor(dk), backward.dv = tensor(dv);
     must(attune_backward(device, nullptr, &backward));
     const auto sum_of_o = [&](float &element, float value) { // with one element changed
         const float before = element;
-        double sum = 0;
         element = value;
         must(attune_forward(device, nullptr, &args));
         element = before;
-        for (float x : o) {
-            sum += x;
-        }
-        return sum;
+        return std::accumulate(o.begin(), o.end(), 0.0);
     };
     const float step = 1.0F / 64;
     double worst = 0;
     for (int64_t i = 0; i < elements; i += 7) {
-        worst = std::fmax(worst,
-                          std::fabs((sum_of_o(k[i], k[i] + step) - sum_of_o(k[i], k[i] - step)) / (2 * step) - dk[i]));
+        const double slope = (sum_of_o(k[i], k[i] + step) - sum_of_o(k[i], k[i] - step)) / (2 * step);
+        worst = std::fmax(worst, std::fabs(slope - dk[i]));
     }
     attune_device_close(device);
     std::printf("dk and finite differences: they differ by %.1e at most\n", worst);
