@@ -26,9 +26,7 @@ static const attune_backend backend = {
 };
 
 const attune_backend *ATTUNE_BACKEND_QUERY(int32_t host_abi_major, const attune_host_services *host) {
-    if (host_abi_major != ATTUNE_BACKEND_ABI_MAJOR) {
-        (void)host->fail(ATTUNE_INCOMPATIBLE, "the host speaks backend ABI %d, this backend %d", host_abi_major,
-                         ATTUNE_BACKEND_ABI_MAJOR);
+    if (!attune_host_fits(host, host_abi_major)) {
         return NULL;
     }
     attune_cpu_host = host;

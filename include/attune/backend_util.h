@@ -3,7 +3,7 @@
  * a grid is folded into one that a device can launch, what f32 makes of f64, names in any case of letters.
  * core/portable holds what device code needs too.
  *
- * Everything here is a pure static inline function, and compiles as C11 and C++17. On what a validated problem holds
+ * Everything here is static inline, without a state, and compiles as C11 and C++17. On what a validated problem holds
  * nothing overflows.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -21,6 +21,16 @@ ATTUNE_EXTERN_C_BEGIN
 #define ATTUNE_BACKEND_HEADER(name, description, priority)                                                             \
     sizeof(attune_backend), ATTUNE_BACKEND_ABI_MAJOR, ATTUNE_BACKEND_ABI_MINOR, sizeof(attune_kernel_row), (name),     \
         (description), (priority)
+
+/* Whether a host has the ABI of this backend; if not, it is told. For attune_backend_query, which then returns NULL. */
+static inline bool attune_host_fits(const attune_host_services *host, int32_t host_abi_major) {
+    if (host_abi_major != ATTUNE_BACKEND_ABI_MAJOR) {
+        (void)(host->fail)(ATTUNE_INCOMPATIBLE, "the host speaks backend ABI %d, this backend %d", (int)host_abi_major,
+                           ATTUNE_BACKEND_ABI_MAJOR);
+        return false;
+    }
+    return true;
+}
 
 /* A line of a kernels.def as one attune_kernel_row of an array: #define ATTUNE_ROW ATTUNE_KERNEL_ROW, then include the
  * file. DTYPES_x, FEATURES_x and ISA_x say what the backend's tokens mean, ATTUNE_ROW_KERNEL(name, last) what the last

@@ -31,4 +31,12 @@
         }                                                                                                              \
     } while (0)
 
+/* Of calls of attune, for tests that include its headers. */
+#define assert_ok(call) assert_int_equal((call), ATTUNE_OK)
+#define assert_fails(call, status, part)                                                                               \
+    do {                                                                                                               \
+        assert_int_equal((call), (status));                                                                            \
+        assert_contains(attune_last_error(), (part));                                                                  \
+    } while (0)
+
 #endif

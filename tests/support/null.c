@@ -136,10 +136,5 @@ const attune_backend *ATTUNE_BACKEND_QUERY(int32_t host_abi_major, const attune_
         .execute = null_execute,
     };
     host = services;
-    if (host_abi_major != ATTUNE_BACKEND_ABI_MAJOR) {
-        (void)host->fail(ATTUNE_INCOMPATIBLE, "speaks backend ABI %d, not %d", ATTUNE_BACKEND_ABI_MAJOR,
-                         (int)host_abi_major);
-        return NULL;
-    }
-    return &backend;
+    return attune_host_fits(host, host_abi_major) ? &backend : NULL;
 }

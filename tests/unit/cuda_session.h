@@ -11,13 +11,6 @@
 #include "attune/attune.h"
 #include "tests/support/stub_cuda.h"
 
-#define assert_ok(call) assert_int_equal((call), ATTUNE_OK)
-#define assert_fails(call, status, part)                                                                               \
-    do {                                                                                                               \
-        assert_int_equal((call), (status));                                                                            \
-        assert_contains(attune_last_error(), (part));                                                                  \
-    } while (0)
-
 extern struct stub_cuda *stub;
 
 /* Group setup, test setup and test teardown. In every test the context of device 0 is current, as a caller's may be,

@@ -11,13 +11,6 @@
 #include "attune/attune.h"
 #include "tests/support/stub_opencl.h"
 
-#define assert_ok(call) assert_int_equal((call), ATTUNE_OK)
-#define assert_fails(call, status, part)                                                                               \
-    do {                                                                                                               \
-        assert_int_equal((call), (status));                                                                            \
-        assert_contains(attune_last_error(), (part));                                                                  \
-    } while (0)
-
 extern struct stub_opencl *stub;
 
 /* Group setup and teardown, test setup and test teardown. A test begins with an empty cache, and its end looks whether

@@ -50,12 +50,6 @@ static inline attune_status run(attune_plan *plan, const attune_forward_args *ar
     return attune_plan_run(plan, NULL, args, scratch, 0, sizeof scratch);
 }
 
-#define assert_fails(call, status, part)                                                                               \
-    do {                                                                                                               \
-        assert_int_equal((call), (status));                                                                            \
-        assert_contains(attune_last_error(), (part));                                                                  \
-    } while (0)
-
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 #endif

@@ -26,8 +26,6 @@ static int tear_down(void **state) {
     return 0;
 }
 
-#define assert_ok(call) assert_int_equal((call), ATTUNE_OK)
-
 static attune_memory_report report(void) {
     attune_memory_report got = {.struct_size = sizeof got};
     assert_ok(attune_device_get_memory(&fake.device, &got));

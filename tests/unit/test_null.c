@@ -31,13 +31,6 @@ static int stop(void **state) {
     return 0;
 }
 
-#define assert_ok(call) assert_int_equal((call), ATTUNE_OK)
-#define assert_fails(call, status, part)                                                                               \
-    do {                                                                                                               \
-        assert_int_equal((call), (status));                                                                            \
-        assert_contains(attune_last_error(), (part));                                                                  \
-    } while (0)
-
 /* ---- The kernel ---- */
 
 enum { BATCH = 2, ROWS = 5, HEADS_Q = 4, HEADS_KV = 2, DIM = 8 };

@@ -42,13 +42,6 @@ static int stop(void **state) {
     return 0;
 }
 
-#define assert_ok(call) assert_int_equal((call), ATTUNE_OK)
-#define assert_fails(call, status, part)                                                                               \
-    do {                                                                                                               \
-        assert_int_equal((call), (status));                                                                            \
-        assert_contains(attune_last_error(), (part));                                                                  \
-    } while (0)
-
 static void *alloc(attune_device *on, uint64_t bytes) {
     void *data = NULL;
     assert_ok(attune_memory_alloc(on, ATTUNE_MEMORY_DEFAULT, bytes, &data));

@@ -40,13 +40,6 @@ static int stop(void **state) {
     return 0;
 }
 
-#define assert_ok(call) assert_int_equal((call), ATTUNE_OK)
-#define assert_fails(call, status, part)                                                                               \
-    do {                                                                                                               \
-        assert_int_equal((call), (status));                                                                            \
-        assert_contains(attune_last_error(), (part));                                                                  \
-    } while (0)
-
 /* ---- One image on the device ---- */
 
 struct subject {

@@ -44,8 +44,6 @@ static attune_status call(int64_t length) {
     return call_on(NULL, length);
 }
 
-#define assert_ok(call) assert_int_equal((call), ATTUNE_OK)
-
 /* ---- Plans ---- */
 
 static void test_a_plan_is_built_once(void **state) {

@@ -144,7 +144,7 @@ static void assert_opens(const char *selector, const char *expected) {
     attune_device_close(device);
 }
 
-static void assert_fails(const char *selector, attune_status expected, const char *part) {
+static void assert_open_fails(const char *selector, attune_status expected, const char *part) {
     attune_device *device = (attune_device *)&settings;
     assert_int_equal(attune_selection_open(registry, &settings, selector, &device), expected);
     assert_ptr_equal(device, &settings);
@@ -181,9 +181,9 @@ static void malformed_selectors_are_invalid(void **state) {
                                       "a_backend_name_that_has_more_than_sixty_three_letters_in_it_is_too_long"};
     for (size_t index = 0; index < sizeof bad / sizeof bad[0]; index++) {
         if (strcmp(bad[index], "first: ") == 0) { /* " " is a device's name, though nobody's */
-            assert_fails(bad[index], ATTUNE_NOT_FOUND, bad[index]);
+            assert_open_fails(bad[index], ATTUNE_NOT_FOUND, bad[index]);
         } else {
-            assert_fails(bad[index], ATTUNE_INVALID_ARGUMENT, "selector = \"");
+            assert_open_fails(bad[index], ATTUNE_INVALID_ARGUMENT, "selector = \"");
         }
     }
 }
@@ -217,9 +217,9 @@ static void a_backend_and_an_index(void **state) {
     assert_opens("first:0", "first:0");
     assert_opens("first:1", "first:1");
     assert_opens("hidden:1", "hidden:1");
-    assert_fails("first:2", ATTUNE_NOT_FOUND, "first:2: ");
-    assert_fails("frist", ATTUNE_NOT_FOUND, "frist: no such backend; there are first, ");
-    assert_fails("firs", ATTUNE_NOT_FOUND, "firs: ");
+    assert_open_fails("first:2", ATTUNE_NOT_FOUND, "first:2: ");
+    assert_open_fails("frist", ATTUNE_NOT_FOUND, "frist: no such backend; there are first, ");
+    assert_open_fails("firs", ATTUNE_NOT_FOUND, "firs: ");
     assert_int_equal(capture.count, 0);
 }
 
@@ -229,35 +229,35 @@ static void a_name(void **state) {
     assert_opens("many:alpha 100", "many:1");
     assert_opens("many:ALPHA 100 l", "many:0");
     assert_opens("many:Beta 7 P", "many:4");
-    assert_fails("many:Beta", ATTUNE_INVALID_ARGUMENT, "many:Beta: several devices");
-    assert_fails("many:100", ATTUNE_NOT_FOUND, "many:100: no such device");
-    assert_fails("many:Gamma", ATTUNE_NOT_FOUND, "begins with \"Gamma\"");
+    assert_open_fails("many:Beta", ATTUNE_INVALID_ARGUMENT, "many:Beta: several devices");
+    assert_open_fails("many:100", ATTUNE_NOT_FOUND, "many:100: no such device");
+    assert_open_fails("many:Gamma", ATTUNE_NOT_FOUND, "begins with \"Gamma\"");
 }
 
 static void a_single_selector_is_strict(void **state) {
     (void)state;
     build(LIST(BUILTIN(first), BUILTIN(empty), BUILTIN(driverless), BUILTIN(wordless), BUILTIN(busy), BUILTIN(refused),
                BUILTIN(limitless)));
-    assert_fails("driverless", ATTUNE_UNAVAILABLE, "driverless: libgpu.so.1: cannot open");
-    assert_fails("driverless:3", ATTUNE_UNAVAILABLE, "driverless:3: libgpu.so.1: cannot open");
-    assert_fails("driverless:Alpha", ATTUNE_UNAVAILABLE, "libgpu.so.1");
-    assert_fails("empty", ATTUNE_UNAVAILABLE, "empty: there is no device");
-    assert_fails("wordless", ATTUNE_DEVICE_LOST, "wordless: device 0: DEVICE_LOST");
-    assert_fails("busy", ATTUNE_UNAVAILABLE, "busy: device 0 is busy");
-    assert_fails("refused", ATTUNE_INCOMPATIBLE, "refused: not today");
-    assert_fails("limitless", ATTUNE_INTERNAL, "limitless: no limits");
+    assert_open_fails("driverless", ATTUNE_UNAVAILABLE, "driverless: libgpu.so.1: cannot open");
+    assert_open_fails("driverless:3", ATTUNE_UNAVAILABLE, "driverless:3: libgpu.so.1: cannot open");
+    assert_open_fails("driverless:Alpha", ATTUNE_UNAVAILABLE, "libgpu.so.1");
+    assert_open_fails("empty", ATTUNE_UNAVAILABLE, "empty: there is no device");
+    assert_open_fails("wordless", ATTUNE_DEVICE_LOST, "wordless: device 0: DEVICE_LOST");
+    assert_open_fails("busy", ATTUNE_UNAVAILABLE, "busy: device 0 is busy");
+    assert_open_fails("refused", ATTUNE_INCOMPATIBLE, "refused: not today");
+    assert_open_fails("limitless", ATTUNE_INTERNAL, "limitless: no limits");
 }
 
 static void vendors_without_a_backend_name_the_library(void **state) {
     (void)state;
     build(LIST(BUILTIN(first), BUILTIN(opencl)));
     setenv("ATTUNE_CUDA_LIBRARY", "libattune_no_such_driver.so.1", 1);
-    assert_fails(
+    assert_open_fails(
         "cuda", ATTUNE_UNAVAILABLE,
         "cuda: this attune has no cuda backend, and the driver is missing: libattune_no_such_driver.so.1: cannot open");
-    assert_fails("cuda:1", ATTUNE_UNAVAILABLE, "cuda:1: this attune has no cuda backend");
+    assert_open_fails("cuda:1", ATTUNE_UNAVAILABLE, "cuda:1: this attune has no cuda backend");
     setenv("ATTUNE_HIP_LIBRARY", "libc.so.6", 1);
-    assert_fails("hip", ATTUNE_UNAVAILABLE, "hip: this attune has no hip backend (libc.so.6 is present)");
+    assert_open_fails("hip", ATTUNE_UNAVAILABLE, "hip: this attune has no hip backend (libc.so.6 is present)");
     unsetenv("ATTUNE_CUDA_LIBRARY");
     unsetenv("ATTUNE_HIP_LIBRARY");
     assert_opens("opencl:1", "opencl:1");
@@ -288,7 +288,7 @@ static void auto_passes_over_what_is_not_there(void **state) {
     assert_opens("opencl", "opencl:0");
     build(LIST(BUILTIN(bumpy)));
     assert_opens("bumpy:0", "bumpy:0");
-    assert_fails("bumpy:1", ATTUNE_INTERNAL, "fell off the bus");
+    assert_open_fails("bumpy:1", ATTUNE_INTERNAL, "fell off the bus");
 }
 
 static void auto_says_so_when_a_device_that_is_there_fails(void **state) {
@@ -302,7 +302,7 @@ static void auto_says_so_when_a_device_that_is_there_fails(void **state) {
 static void auto_tells_why_nothing_works(void **state) {
     (void)state;
     build(LIST(BUILTIN(hidden), BUILTIN(driverless), BUILTIN(emulated)));
-    assert_fails("auto", ATTUNE_UNAVAILABLE,
+    assert_open_fails("auto", ATTUNE_UNAVAILABLE,
                  "auto: no device works here\n"
                  "driverless: libgpu.so.1: cannot open shared object file\n"
                  "emulated:0: auto never takes an emulation\n"
@@ -329,12 +329,12 @@ static void a_list_opens_the_first_that_works_and_says_so_once(void **state) {
 static void a_list_that_fails_has_a_line_for_each(void **state) {
     (void)state;
     build(LIST(BUILTIN(driverless), BUILTIN(empty), BUILTIN(first)));
-    assert_fails("driverless,empty", ATTUNE_UNAVAILABLE,
+    assert_open_fails("driverless,empty", ATTUNE_UNAVAILABLE,
                  "selector = \"driverless,empty\": no device works here\n"
                  "driverless: libgpu.so.1: cannot open shared object file\n"
                  "empty: there is no device");
-    assert_fails("nobody,first:9", ATTUNE_NOT_FOUND, "nobody: ");
-    assert_fails("nobody,empty", ATTUNE_UNAVAILABLE, "nobody: ");
+    assert_open_fails("nobody,first:9", ATTUNE_NOT_FOUND, "nobody: ");
+    assert_open_fails("nobody,empty", ATTUNE_UNAVAILABLE, "nobody: ");
 }
 
 static void code_beats_the_variable(void **state) {
@@ -345,7 +345,7 @@ static void code_beats_the_variable(void **state) {
     assert_opens("", "second:0");
     assert_opens("first", "first:0");
     settings.backend = "nobody";
-    assert_fails(NULL, ATTUNE_NOT_FOUND, "nobody: ");
+    assert_open_fails(NULL, ATTUNE_NOT_FOUND, "nobody: ");
     assert_opens("auto", "first:0");
 }
 
