@@ -303,10 +303,10 @@ static void auto_tells_why_nothing_works(void **state) {
     (void)state;
     build(LIST(BUILTIN(hidden), BUILTIN(driverless), BUILTIN(emulated)));
     assert_open_fails("auto", ATTUNE_UNAVAILABLE,
-                 "auto: no device works here\n"
-                 "driverless: libgpu.so.1: cannot open shared object file\n"
-                 "emulated:0: auto never takes an emulation\n"
-                 "emulated:1: auto never takes an emulation");
+                      "auto: no device works here\n"
+                      "driverless: libgpu.so.1: cannot open shared object file\n"
+                      "emulated:0: auto never takes an emulation\n"
+                      "emulated:1: auto never takes an emulation");
 }
 
 /* ---- Lists ---- */
@@ -330,9 +330,9 @@ static void a_list_that_fails_has_a_line_for_each(void **state) {
     (void)state;
     build(LIST(BUILTIN(driverless), BUILTIN(empty), BUILTIN(first)));
     assert_open_fails("driverless,empty", ATTUNE_UNAVAILABLE,
-                 "selector = \"driverless,empty\": no device works here\n"
-                 "driverless: libgpu.so.1: cannot open shared object file\n"
-                 "empty: there is no device");
+                      "selector = \"driverless,empty\": no device works here\n"
+                      "driverless: libgpu.so.1: cannot open shared object file\n"
+                      "empty: there is no device");
     assert_open_fails("nobody,first:9", ATTUNE_NOT_FOUND, "nobody: ");
     assert_open_fails("nobody,empty", ATTUNE_UNAVAILABLE, "nobody: ");
 }
