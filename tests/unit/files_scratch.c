@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "files/npy.h"
+
 enum { PATH_BYTES = 512, PATHS = 8 };
 
 static char folder[64];
@@ -158,4 +160,13 @@ void assert_told(const char *message, const char *fragment) {
     if (strstr(message, fragment) == NULL) {
         fail_msg("'%s' does not say '%s'", message, fragment);
     }
+}
+
+enum files_status scratch_write_npy(const char *path, const struct array *array, char *message, size_t message_bytes) {
+    struct staged_file staged = {0};
+    const enum files_status status = npy_stage(path, array, &staged, message, message_bytes);
+    if (status != FILES_OK) {
+        return status;
+    }
+    return staged_files_commit(&(struct staged_file *){&staged}, 1, message, message_bytes, &(int){0});
 }

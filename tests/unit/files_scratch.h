@@ -17,6 +17,9 @@ const char *scratch_path(const char *name);
 /* Makes the file `name` of `bytes`, and gives its path as scratch_path() does. */
 const char *scratch_file(const char *name, const void *bytes, size_t size_bytes);
 
+/* Stages a .npy file and commits it. */
+enum files_status scratch_write_npy(const char *path, const struct array *array, char *message, size_t message_bytes);
+
 /* How many entries the folder has. */
 int scratch_count(void);
 

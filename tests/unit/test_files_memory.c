@@ -74,7 +74,7 @@ static void writing(void **state) {
     const char *path = scratch_path("out.npy");
     const int before = scratch_count();
     allocations_left = 0;
-    const enum files_status status = npy_write(path, &array, message, sizeof message);
+    const enum files_status status = scratch_write_npy(path, &array, message, sizeof message);
     allocations_left = -1;
     array_release(&array);
     assert_int_equal(status, FILES_OUT_OF_MEMORY);

@@ -45,7 +45,7 @@ static void written_files_come_back(void **state) {
         for (int rank = 0; rank <= ARRAY_MAX_RANK; rank++) {
             struct array written = scratch_array(types[t], rank, shape);
             struct array read = {0};
-            assert_int_equal(npy_write(path, &written, message, sizeof message), FILES_OK);
+            assert_int_equal(scratch_write_npy(path, &written, message, sizeof message), FILES_OK);
             assert_int_equal(npy_read(path, &read, message, sizeof message), FILES_OK);
             assert_arrays_equal(&written, &read);
             array_release(&read);
@@ -62,7 +62,7 @@ static void zero_sizes_come_back(void **state) {
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         struct array written = scratch_array(ARRAY_F32, 3, shapes[i]);
         struct array read = {0};
-        assert_int_equal(npy_write(path, &written, message, sizeof message), FILES_OK);
+        assert_int_equal(scratch_write_npy(path, &written, message, sizeof message), FILES_OK);
         assert_int_equal(npy_read(path, &read, message, sizeof message), FILES_OK);
         assert_int_equal(read.count, 0);
         assert_arrays_equal(&written, &read);
@@ -74,7 +74,7 @@ static void header_is_numpy_s(void **state) {
     (void)state;
     struct array array = scratch_array(ARRAY_F32, 2, (const int64_t[]){2, 3});
     const char *path = scratch_path("a.npy");
-    assert_int_equal(npy_write(path, &array, message, sizeof message), FILES_OK);
+    assert_int_equal(scratch_write_npy(path, &array, message, sizeof message), FILES_OK);
     array_release(&array);
 
     static const char head[] = "\x93NUMPY\1\0\x76\0{'descr': '<f4', 'fortran_order': False, "

@@ -25,7 +25,7 @@ static const char *make_tensors(const char *name) {
 static const char *make_npy(const char *name) {
     const char *path = scratch_path(name);
     struct array array = scratch_array(ARRAY_F32, 1, (const int64_t[]){4});
-    assert_int_equal(npy_write(path, &array, message, sizeof message), FILES_OK);
+    assert_int_equal(scratch_write_npy(path, &array, message, sizeof message), FILES_OK);
     array_release(&array);
     return path;
 }

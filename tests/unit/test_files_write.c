@@ -39,7 +39,7 @@ static struct array small_array(void) {
 
 static void assert_write_fails(const char *path, enum files_status status, const char *reason) {
     struct array array = small_array();
-    assert_int_equal(npy_write(path, &array, message, sizeof message), status);
+    assert_int_equal(scratch_write_npy(path, &array, message, sizeof message), status);
     assert_told(message, path);
     assert_told(message, reason);
     array_release(&array);
@@ -80,7 +80,7 @@ static void types_without_a_name_are_refused(void **state) {
     static const enum array_type types[] = {ARRAY_BF16, ARRAY_E4M3};
     for (int i = 0; i < 2; i++) {
         struct array array = scratch_array(types[i], 1, (const int64_t[]){3});
-        assert_int_equal(npy_write(scratch_path("a.npy"), &array, message, sizeof message), FILES_INVALID);
+        assert_int_equal(scratch_write_npy(scratch_path("a.npy"), &array, message, sizeof message), FILES_INVALID);
         assert_told(message, "has no type for");
         array_release(&array);
     }
@@ -93,7 +93,7 @@ static void longest_name_is_written(void **state) {
     memset(name, 'n', sizeof name - 1);
     name[255] = '\0';
     struct array array = small_array();
-    assert_int_equal(npy_write(scratch_path(name), &array, message, sizeof message), FILES_OK);
+    assert_int_equal(scratch_write_npy(scratch_path(name), &array, message, sizeof message), FILES_OK);
     assert_int_equal(scratch_count(), 1);
     assert_file_is(scratch_path(name), &array);
     array_release(&array);
@@ -113,7 +113,7 @@ static void umask_decides_who_may_read(void **state) {
     const char *path = scratch_path("a.npy");
     const mode_t before = umask(027);
     struct array array = small_array();
-    const enum files_status status = npy_write(path, &array, message, sizeof message);
+    const enum files_status status = scratch_write_npy(path, &array, message, sizeof message);
     umask(before);
     array_release(&array);
     assert_int_equal(status, FILES_OK);
@@ -126,7 +126,7 @@ static void old_content_is_replaced(void **state) {
     (void)state;
     const char *path = scratch_file("a.npy", "old", 3);
     struct array array = small_array();
-    assert_int_equal(npy_write(path, &array, message, sizeof message), FILES_OK);
+    assert_int_equal(scratch_write_npy(path, &array, message, sizeof message), FILES_OK);
     assert_file_is(path, &array);
     array_release(&array);
     assert_int_equal(scratch_count(), 1);
@@ -138,7 +138,7 @@ static void link_stays_and_its_file_is_replaced(void **state) {
     const char *link = scratch_path("link.npy");
     assert_int_equal(symlink("real.npy", link), 0);
     struct array array = small_array();
-    assert_int_equal(npy_write(link, &array, message, sizeof message), FILES_OK);
+    assert_int_equal(scratch_write_npy(link, &array, message, sizeof message), FILES_OK);
     struct stat about;
     assert_int_equal(lstat(link, &about), 0);
     assert_true(S_ISLNK(about.st_mode));
@@ -157,7 +157,7 @@ static void full_disk_leaves_nothing(void **state) {
     const struct rlimit limit = {.rlim_cur = 4096, .rlim_max = before.rlim_max};
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    const enum files_status status = npy_write(path, &array, message, sizeof message);
+    const enum files_status status = scratch_write_npy(path, &array, message, sizeof message);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, handler);
     array_release(&array);
@@ -279,7 +279,7 @@ static void leftovers_do_not_block(void **state) {
         scratch_file(name, "", 0);
     }
     struct array array = small_array();
-    assert_int_equal(npy_write(scratch_path("a.npy"), &array, message, sizeof message), FILES_OK);
+    assert_int_equal(scratch_write_npy(scratch_path("a.npy"), &array, message, sizeof message), FILES_OK);
     array_release(&array);
     assert_int_equal(scratch_count(), 4);
 }

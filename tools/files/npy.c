@@ -103,12 +103,3 @@ enum files_status npy_stage(const char *path, const struct array *array, struct 
     const struct staged_part parts[] = {{header, header_bytes}, {array->data, (size_t)array->bytes}};
     return staged_file_create(path, parts, 2, &report, out_staged);
 }
-
-enum files_status npy_write(const char *path, const struct array *array, char *message, size_t message_bytes) {
-    struct staged_file staged = {0};
-    const enum files_status status = npy_stage(path, array, &staged, message, message_bytes);
-    if (status != FILES_OK) {
-        return status;
-    }
-    return staged_files_commit(&(struct staged_file *){&staged}, 1, message, message_bytes, &(int){0});
-}

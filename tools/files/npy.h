@@ -22,7 +22,4 @@ enum files_status npy_parse(const void *bytes, size_t size_bytes, struct array *
 enum files_status npy_stage(const char *path, const struct array *array, struct staged_file *out_staged, char *message,
                             size_t message_bytes);
 
-/* Both steps: the file at `path` is the whole array, or what it was before. */
-enum files_status npy_write(const char *path, const struct array *array, char *message, size_t message_bytes);
-
 #endif
