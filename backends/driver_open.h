@@ -43,15 +43,15 @@ static inline attune_status attune_driver_open_library(const struct attune_drive
         return table->library != NULL ? ATTUNE_OK : host->fail(ATTUNE_UNAVAILABLE, "%s", dlerror());
     }
     table->path = table->name;
-    attune_status status = ATTUNE_INTERNAL;
     for (int32_t index = 0; attune_name_at(driver->libraries, index, table->name, sizeof table->name); index++) {
         table->library = dlopen(table->path, RTLD_NOW | RTLD_LOCAL);
         if (table->library != NULL) {
             return ATTUNE_OK;
         }
-        status = host->fail(ATTUNE_UNAVAILABLE, "%s", dlerror());
     }
-    return status;
+    const bool is_one_of_several = strchr(driver->libraries, ' ') != NULL;
+    return host->fail(ATTUNE_UNAVAILABLE, "%s%s%s", is_one_of_several ? driver->libraries : "",
+                      is_one_of_several ? ": " : "", dlerror());
 }
 
 static inline attune_status attune_driver_load_functions(const struct attune_driver *driver,

@@ -4,6 +4,7 @@
 #include "core/vendor.h"
 
 #include <dlfcn.h>
+#include <string.h>
 
 #include "attune/backend_util.h"
 #include "core/env.h"
@@ -21,30 +22,34 @@ const struct attune_vendor *attune_vendor_at(int32_t index) {
     return index >= 0 && (size_t)index < sizeof vendors / sizeof vendors[0] ? &vendors[index] : NULL;
 }
 
-/* Whether the library could be opened; if not, its reason is added to missing. It is left open: vendors' libraries
- * start threads that outlive a dlclose. */
-static bool can_open(const char *library, char *missing, size_t capacity) {
-    if (dlopen(library, RTLD_LAZY | RTLD_LOCAL) != NULL) {
-        return true;
+/* Left open if it can be opened: vendors' libraries start threads that outlive a dlclose. */
+static bool can_open(const char *library) {
+    return dlopen(library, RTLD_LAZY | RTLD_LOCAL) != NULL;
+}
+
+/* The library that the variable names, or else the first of the driver's that can be opened; false if none can. */
+static bool find_library(const struct attune_vendor *vendor, const char *chosen, char *out_name, size_t capacity) {
+    if (chosen[0] != '\0') {
+        attune_text_format(out_name, capacity, "%s", chosen);
+        return can_open(chosen);
     }
-    const char *reason = dlerror();
-    attune_text_append(missing, capacity, "%s%s", missing[0] == '\0' ? "" : "; ", reason == NULL ? library : reason);
+    for (int32_t index = 0; attune_name_at(vendor->libraries, index, out_name, capacity); index++) {
+        if (can_open(out_name)) {
+            return true;
+        }
+    }
     return false;
 }
 
 attune_status attune_vendor_refuse(const struct attune_vendor *vendor) {
     const char *chosen = attune_env_get(vendor->variable);
-    char name[ATTUNE_NAME_MAX] = "";
-    char missing[ATTUNE_REASON_MAX] = "";
-    bool is_present = chosen[0] != '\0' && can_open(chosen, missing, sizeof missing);
-    for (int32_t n = 0; chosen[0] == '\0' && !is_present && attune_name_at(vendor->libraries, n, name, sizeof name);
-         n++) {
-        is_present = can_open(name, missing, sizeof missing);
+    char library[ATTUNE_REASON_MAX] = "";
+    if (find_library(vendor, chosen, library, sizeof library)) {
+        return attune_fail(ATTUNE_UNAVAILABLE, "this attune has no %s backend (%s is present)", vendor->name, library);
     }
-    if (is_present) {
-        return attune_fail(ATTUNE_UNAVAILABLE, "this attune has no %s backend (%s is present)", vendor->name,
-                           chosen[0] != '\0' ? chosen : name);
-    }
-    return attune_fail(ATTUNE_UNAVAILABLE, "this attune has no %s backend, and the driver is missing: %s", vendor->name,
-                       missing);
+    const char *reason = dlerror();
+    const bool is_one_of_several = chosen[0] == '\0' && strchr(vendor->libraries, ' ') != NULL;
+    return attune_fail(ATTUNE_UNAVAILABLE, "this attune has no %s backend, and the driver is missing: %s%s%s",
+                       vendor->name, is_one_of_several ? vendor->libraries : "", is_one_of_several ? ": " : "",
+                       reason == NULL ? library : reason);
 }
