@@ -184,9 +184,7 @@ int attune_tool_bench(int argc, char **argv) {
     struct bench bench = {0};
     enum tool_exit status = options_parse(COMMAND_BENCH, argc, argv, &bench.options);
     if (!status && bench.options.help) {
-        printf("%s", usage);
-        options_print(COMMAND_BENCH);
-        printf("%s\n%s", examples, tool_exit_help);
+        options_print_help(COMMAND_BENCH, usage, examples);
     } else if (!status) {
         progress_start();
         status = run(&bench);

@@ -139,7 +139,7 @@ static enum tool_exit execute(const struct conform_flags *options) {
         result = run(&suite, options);
     }
     conform_suite_close(&suite);
-    return result ? result : tool_flush();
+    return result;
 }
 
 int attune_tool_conform(int argc, char **argv) {
@@ -151,8 +151,6 @@ int attune_tool_conform(int argc, char **argv) {
     if (!options.help) {
         return execute(&options);
     }
-    printf("%s", usage);
-    flags_print(&table);
-    printf("\n%s", tool_exit_help);
-    return tool_flush();
+    flags_print_help(usage, &table, "");
+    return TOOL_OK;
 }

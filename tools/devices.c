@@ -167,8 +167,6 @@ int attune_tool_devices(int argc, char **argv) {
     if (!options.help) {
         return execute(&options);
     }
-    printf("%s", usage);
-    flags_print(&table);
-    printf("\n%s", tool_exit_help);
+    flags_print_help(usage, &table, "");
     return TOOL_OK;
 }

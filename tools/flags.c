@@ -151,7 +151,7 @@ static void print_flag(const struct flag *flag) {
     print_wrapped(flag->help);
 }
 
-void flags_print(const struct flag_table *table) {
+static void print_flags(const struct flag_table *table) {
     const char *group = NULL;
     for (int i = 0; i < table->count; i++) {
         const struct flag *flag = &table->flags[i];
@@ -164,4 +164,10 @@ void flags_print(const struct flag_table *table) {
         group = flag->group;
         print_flag(flag);
     }
+}
+
+void flags_print_help(const char *usage, const struct flag_table *table, const char *examples) {
+    printf("%s", usage);
+    print_flags(table);
+    printf("%s\n%s", examples, tool_exit_help);
 }

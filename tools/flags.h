@@ -41,7 +41,7 @@ enum { FLAGS_MAX = 96 };
  * '='. Refused: an abbreviation, a flag given twice, a word that is neither flag nor value. */
 enum tool_exit flags_parse(const struct flag_table *table, int argc, char **argv, void *out_options);
 
-/* Prints the table for --help. */
-void flags_print(const struct flag_table *table);
+/* Prints a command's --help: usage, the table, in groups, examples ("" or from a blank line on) and exit statuses. */
+void flags_print_help(const char *usage, const struct flag_table *table, const char *examples);
 
 #endif

@@ -89,6 +89,8 @@ static int dispatch(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     int status = dispatch(argc, argv);
-    int flushed = tool_flush();
-    return status ? status : flushed;
+    if (status == TOOL_OK) {
+        status = tool_flush();
+    }
+    return status;
 }

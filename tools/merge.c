@@ -217,9 +217,7 @@ int attune_tool_merge(int argc, char **argv) {
     struct merge merge = {.args = attune_merge_args_init()};
     enum tool_exit status = flags_parse(&table, argc, argv, &merge.options);
     if (!status && merge.options.help) {
-        printf("%s", usage);
-        flags_print(&table);
-        printf("\n%s", tool_exit_help);
+        flags_print_help(usage, &table, "");
     } else if (!status) {
         status = check(&merge.options);
         if (!status) {

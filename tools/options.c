@@ -480,7 +480,7 @@ void options_release(struct options *options) {
     options->block_sparse = (struct option_block_sparse){0};
 }
 
-void options_print(unsigned command) {
+void options_print_help(unsigned command, const char *usage, const char *examples) {
     struct flag_table table = table_of(command);
-    flags_print(&table);
+    flags_print_help(usage, &table, examples);
 }

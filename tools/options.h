@@ -146,8 +146,8 @@ void options_release(struct options *options);
 /* The flag of a file, for sentences. */
 const char *option_file_flag(enum option_file file);
 
-/* Prints the table for a command's --help. */
-void options_print(unsigned command);
+/* flags_print_help of a command. */
+void options_print_help(unsigned command, const char *usage, const char *examples);
 
 /* Setters that other commands' tables use too. */
 enum tool_exit option_set_layout(const struct flag *flag, const char *text, void *out_field);

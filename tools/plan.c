@@ -185,9 +185,7 @@ int attune_tool_plan(int argc, char **argv) {
     struct plan plan = {0};
     enum tool_exit status = options_parse(COMMAND_PLAN, argc, argv, &plan.options);
     if (!status && plan.options.help) {
-        printf("%s", usage);
-        options_print(COMMAND_PLAN);
-        printf("%s\n%s", examples, tool_exit_help);
+        options_print_help(COMMAND_PLAN, usage, examples);
     } else if (!status) {
         status = execute(&plan);
     }

@@ -151,9 +151,7 @@ int attune_tool_run(int argc, char **argv) {
     struct run run = {0};
     enum tool_exit status = options_parse(COMMAND_RUN, argc, argv, &run.options);
     if (!status && run.options.help) {
-        printf("%s", usage);
-        options_print(COMMAND_RUN);
-        printf("%s\n%s", examples, tool_exit_help);
+        options_print_help(COMMAND_RUN, usage, examples);
     } else if (!status) {
         progress_start();
         status = execute(&run);

@@ -228,9 +228,7 @@ int attune_tool_tune(int argc, char **argv) {
     struct tune tune = {0};
     enum tool_exit status = options_parse(COMMAND_TUNE, argc, argv, &tune.options);
     if (!status && tune.options.help) {
-        printf("%s", usage);
-        options_print(COMMAND_TUNE);
-        printf("%s\n%s", examples, tool_exit_help);
+        options_print_help(COMMAND_TUNE, usage, examples);
     } else if (!status) {
         progress_start();
         status = execute(&tune);
