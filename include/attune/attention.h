@@ -69,9 +69,8 @@ typedef struct attune_attention_args {
     size_t struct_size;
 
     /* ---- Tensors ---- */
-    attune_tensor q; /* (B, Sq, Hq, D); with cu_seqlens_q (total, Hq, D). f32, f16, bf16 or e4m3, as k and v */
-    attune_tensor
-        k; /* (B, Sk, Hkv, D); with cu_seqlens_k (total, Hkv, D); with block_table (pages, page_size, Hkv, D) */
+    attune_tensor q;   /* (B, Sq, Hq, D); with cu_seqlens_q (total, Hq, D). f32, f16, bf16 or e4m3, as k and v */
+    attune_tensor k;   /* (B, Sk, Hkv, D); with cu_seqlens_k (total, Hkv, D); paged (pages, page_size, Hkv, D) */
     attune_tensor v;   /* (B, Sk, Hkv, Dv), and so on */
     attune_tensor o;   /* (B, Sq, Hq, Dv), or (total, Hq, Dv). As q, or f32. Forward writes it, backward reads it */
     attune_tensor lse; /* (B, Hq, Sq), or (Hq, total); f32, natural logarithm. Optional in forward, read by backward */
@@ -146,8 +145,7 @@ typedef struct attune_attention_args {
     int32_t tile_keys;
     const char *kernel; /* a kernel row's name (attune_device_get_kernel); no other is used. NULL: the best */
     bool deterministic; /* bit-identical from run to run on one device, at a cost that the backend's page states */
-    bool check; /* also check lengths, offsets and tables in device memory; synchronises. ATTUNE_CHECK=1 sets it for all
-                 */
+    bool check; /* also check lengths, offsets and tables in device memory; synchronises. ATTUNE_CHECK=1 sets it */
 } attune_attention_args;
 
 /* One struct serves both passes, so that a caller fills in the options once. Forward refuses gradients, backward

@@ -52,8 +52,7 @@ typedef struct attune_device_limits {
     char architecture[ATTUNE_NAME_MAX]; /* "sm_90", "gfx942", "x86-64-v4", ... */
     int32_t processors;                 /* multiprocessors, compute units or threads that run at once */
     int32_t warp_width;
-    int64_t
-        shared_memory_bytes; /* on-chip memory that one work-group can have; on a CPU the cache a thread has alone */
+    int64_t shared_memory_bytes; /* on-chip memory that one work-group can have; of a CPU a thread's own cache */
     int64_t register_file_bytes; /* of one processor */
     int64_t l2_cache_bytes;
     int64_t work_group_size_max;

@@ -25,9 +25,9 @@ typedef struct attune_kvcache_append_args {
     attune_tensor block_table; /* (B, n) i32; needs page_size and seqused_k */
     int64_t page_size;         /* with block_table: k_cache's second extent. Otherwise 0 */
 
-    attune_tensor
-        descale_k; /* e4m3 caches: stored = saturate(value / descale); shapes as in attention.h, S being the */
-    attune_tensor descale_v; /* capacity. Absent: 1 */
+    attune_tensor descale_k; /* e4m3 caches: stored = saturate(value / descale); shapes as in attention.h, S being
+                                the capacity. Absent: 1 */
+    attune_tensor descale_v; /* likewise */
 
     attune_tensor rotary_cos; /* (positions, rotary_dim / 2) f32; absent: no rotation. rotary_dim to D, even */
     attune_tensor rotary_sin; /* as rotary_cos */
@@ -59,12 +59,11 @@ ATTUNE_API ATTUNE_MUST_CHECK attune_status attune_kvcache_append(attune_device *
 
 typedef struct attune_quantize_args {
     size_t struct_size;
-    attune_tensor x; /* (B, S, H, D); f32, f16 or bf16 */
-    attune_tensor y; /* (B, S, H, D); e4m3. Written */
-    attune_tensor
-        descale;        /* (1), (B, G) or (B, G, ceil(S / 128)) f32, G a divisor of H: head h is in group h / (H / G) */
-    bool descale_given; /* true: descale is read. false: it is written, the largest finite |x| of the group / 448 */
-    const char *kernel; /* as in attune_attention_args */
+    attune_tensor x;       /* (B, S, H, D); f32, f16 or bf16 */
+    attune_tensor y;       /* (B, S, H, D); e4m3. Written */
+    attune_tensor descale; /* (1), (B, G) or (B, G, ceil(S / 128)) f32; G divides H: head h is in group h / (H / G) */
+    bool descale_given;    /* true: descale is read. false: it is written, the largest finite |x| of the group / 448 */
+    const char *kernel;    /* as in attune_attention_args */
 } attune_quantize_args;
 
 static inline attune_quantize_args attune_quantize_args_init(void) {
