@@ -3,11 +3,9 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "attune/sparse.h"
+#include "block_lists.h"
 
 #include <stdlib.h>
-
-#include "tests/support/cmocka_all.h"
 
 /* Who sees whom, element by element. */
 struct rule {
@@ -65,29 +63,6 @@ static void check_lists(const struct rule *rule, const attune_block_grid *grid, 
     }
     assert_int_equal(grid->row_ptr[block_rows], next);
     assert_int_equal(next, count);
-}
-
-#define ENTRIES 512
-
-static int32_t row_ptr[ENTRIES];
-static int32_t col_idx[ENTRIES];
-
-static attune_block_grid grid_of(int64_t rows, int64_t keys, int64_t block_rows, int64_t block_keys) {
-    attune_block_grid grid = attune_block_grid_init();
-    grid.rows = rows;
-    grid.keys = keys;
-    grid.block_rows = block_rows;
-    grid.block_keys = block_keys;
-    return grid;
-}
-
-static attune_block_grid with_lists(attune_block_grid grid, int64_t count) {
-    memset(row_ptr, 0xFF, sizeof row_ptr);
-    memset(col_idx, 0xFF, sizeof col_idx);
-    grid.row_ptr = row_ptr;
-    grid.col_idx = count == 0 ? NULL : col_idx;
-    grid.capacity = count;
-    return grid;
 }
 
 /* ---- Windows ---- */
@@ -262,12 +237,6 @@ static void test_documents(void **state) {
 }
 
 /* ---- Errors ---- */
-
-#define assert_refused(call, part)                                                                                     \
-    do {                                                                                                               \
-        assert_int_equal((call), ATTUNE_INVALID_ARGUMENT);                                                             \
-        assert_contains(attune_last_error(), (part));                                                                  \
-    } while (0)
 
 static attune_status window_of(attune_block_grid grid) {
     int64_t count = 0;

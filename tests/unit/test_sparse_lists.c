@@ -3,41 +3,11 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "attune/sparse.h"
+#include "block_lists.h"
 
 #include <stdlib.h>
 
-#include "tests/support/cmocka_all.h"
-
-enum { ENTRIES = 512 };
-
-static int32_t row_ptr[ENTRIES];
-static int32_t col_idx[ENTRIES];
 static uint8_t mask[ENTRIES];
-
-static attune_block_grid grid_of(int64_t rows, int64_t keys, int64_t block_rows, int64_t block_keys) {
-    attune_block_grid grid = attune_block_grid_init();
-    grid.rows = rows;
-    grid.keys = keys;
-    grid.block_rows = block_rows;
-    grid.block_keys = block_keys;
-    return grid;
-}
-
-static attune_block_grid with_lists(attune_block_grid grid, int64_t count) {
-    memset(row_ptr, 0xFF, sizeof row_ptr);
-    memset(col_idx, 0xFF, sizeof col_idx);
-    grid.row_ptr = row_ptr;
-    grid.col_idx = count == 0 ? NULL : col_idx;
-    grid.capacity = count;
-    return grid;
-}
-
-#define assert_refused(call, part)                                                                                     \
-    do {                                                                                                               \
-        assert_int_equal((call), ATTUNE_INVALID_ARGUMENT);                                                             \
-        assert_contains(attune_last_error(), part);                                                                    \
-    } while (0)
 
 /* ---- Brute force ---- */
 
