@@ -52,21 +52,21 @@ def synchronize(contenders):
             contender.wait()
 
 
-def time_by_events(contender, turn, queue_is_empty):
+def time_by_events(contender, number, queue_is_empty):
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     if queue_is_empty:
         torch.cuda._sleep(SHORT_DELAY_CYCLES)
     start.record()
-    contender.run(turn)
+    contender.run(number)
     end.record()
     return start, end
 
 
-def time_by_host_clock(contender, turn):
+def time_by_host_clock(contender, number):
     torch.cuda.synchronize()
     began = time.perf_counter()
     for call in range(HOST_CLOCK_CALLS):
-        contender.run(turn + call)
+        contender.run(number + call)
     contender.wait()
     return (time.perf_counter() - began) / HOST_CLOCK_CALLS
 
@@ -77,10 +77,11 @@ def measure(contenders, seconds):
     times = [[] for _ in contenders]
     any_waits = any(contender.by_host_clock for contender in contenders)
     torch.cuda._sleep(DELAY_CYCLES)
-    for turn in range(turns):
-        for contender, taken in zip(contenders, times):
-            taken.append(time_by_host_clock(contender, turn) if contender.by_host_clock
-                         else time_by_events(contender, turn, any_waits))
+    # Each takes the inputs that follow: those of the one before it would be in the cache.
+    for number in range(turns * len(contenders)):
+        contender, taken = contenders[number % len(contenders)], times[number % len(contenders)]
+        taken.append(time_by_host_clock(contender, number) if contender.by_host_clock
+                     else time_by_events(contender, number, any_waits))
     torch.cuda.synchronize()
     seconds_of = [[each if isinstance(each, float) else each[0].elapsed_time(each[1]) * 1e-3 for each in taken]
                   for taken in times]
