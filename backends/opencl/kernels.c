@@ -21,13 +21,18 @@
 
 #define ISA_none ""
 
-#define FEATURES_every_forward  (ATTUNE_FEATURES_EVERY_FORWARD | ATTUNE_FEATURE_SPLITS | ATTUNE_FEATURE_PACK)
+#define FEATURES_every_forward (ATTUNE_FEATURES_EVERY_FORWARD | ATTUNE_FEATURE_SPLITS | ATTUNE_FEATURE_PACK)
+#define FEATURES_plain_forward                                                                                         \
+    (ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_DIAGONAL | ATTUNE_FEATURE_SINK |                   \
+     ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_F32_OUT | ATTUNE_FEATURE_DETERMINISTIC | ATTUNE_FEATURE_LSE |                 \
+     ATTUNE_FEATURE_O_IS_Q | ATTUNE_FEATURE_SPLITS)
 #define FEATURES_every_backward ATTUNE_FEATURES_EVERY_BACKWARD
 #define FEATURES_every_append   ATTUNE_FEATURES_EVERY_APPEND
 #define FEATURES_every_merge    ATTUNE_FEATURES_EVERY_MERGE
 #define FEATURES_every_quantize ATTUNE_FEATURES_EVERY_QUANTIZE
 
 #define FAMILY_every_forward  attune_opencl_forward_family
+#define FAMILY_plain_forward  attune_opencl_forward_family
 #define FAMILY_every_backward attune_opencl_backward_family
 #define FAMILY_every_append   attune_opencl_append_family
 #define FAMILY_every_merge    attune_opencl_merge_family

@@ -20,6 +20,16 @@ static bool is_for_cpu(const attune_kernel_row *row) {
     return strcmp(row->architecture, "cpu") == 0;
 }
 
+/* Of a row with stages: a work-item has 8 x 8 scores, in blocks of 4 x 4, and as many held positions of results. */
+static void set_ahead(const attune_kernel_row *row, struct opencl_tiling *tiling) {
+    tiling->is_ahead = true;
+    tiling->held_threads = row->tile_rows / 8;
+    tiling->walked_threads = row->tile_keys / 8;
+    tiling->lines = 4;
+    tiling->out_threads = tiling->held_threads;
+    tiling->out_lines = 4;
+}
+
 /* On a CPU a work-item is alone, with vectors as wide as the registers; elsewhere row->threads work-items have a
  * float4 each. */
 static struct opencl_tiling tiling_of(const struct attune_opencl_device *device, const attune_kernel_row *row) {
@@ -34,6 +44,10 @@ static struct opencl_tiling tiling_of(const struct attune_opencl_device *device,
         return tiling;
     }
     tiling.vector = 4;
+    if (row->stages > 1) {
+        set_ahead(row, &tiling);
+        return tiling;
+    }
     tiling.held_threads = tiling.held / tiling.vector;
     tiling.walked_threads = row->threads / tiling.held_threads;
     tiling.lines = tiling.walked / tiling.walked_threads;
@@ -61,6 +75,24 @@ static bool try_depth(const struct attune_opencl_device *device, const attune_pr
     return local_bytes(tiling) <= device->limits.shared_memory_bytes;
 }
 
+/* The weights' tile takes most of local memory: what is left has two slices of so many floats each for results. */
+#define AHEAD_DEPTH     16
+#define AHEAD_OUT_SLICE 1024
+
+/* They count bytes from a tile's first position with 32 bits. */
+#define AHEAD_STRIDE_MAX (INT_MAX / (128 * 4))
+
+static bool try_ahead(const struct attune_opencl_device *device, const attune_problem *problem,
+                      opencl_local_bytes local_bytes, struct opencl_tiling *tiling) {
+    const int32_t across = attune_opencl_threads(tiling) / tiling->out_threads * tiling->vector;
+    tiling->depth = AHEAD_DEPTH;
+    tiling->head_dim = (int32_t)round_up(problem->head_dim, AHEAD_DEPTH);
+    tiling->head_dim_v = (int32_t)round_up(problem->head_dim_v, across);
+    tiling->columns = tiling->head_dim_v;
+    tiling->steps = AHEAD_OUT_SLICE / tiling->columns;
+    return local_bytes(tiling) <= device->limits.shared_memory_bytes;
+}
+
 /* Longer vectors stay in local memory on CPUs only: on a GPU it is better spent on more work-groups. */
 #define RESIDENT_MAX 128
 
@@ -73,6 +105,9 @@ bool attune_opencl_tiling_choose(const struct attune_opencl_device *device, cons
     if (is_for_cpu(row)) {
         return try_depth(device, problem, local_bytes, head_dim_class(longest), true, out_tiling) ||
                try_depth(device, problem, local_bytes, 32, false, out_tiling);
+    }
+    if (out_tiling->is_ahead) {
+        return try_ahead(device, problem, local_bytes, out_tiling);
     }
     for (int n = 0; n < 3; n++) {
         if ((longest <= RESIDENT_MAX && try_depth(device, problem, local_bytes, depths[n], true, out_tiling)) ||
@@ -89,26 +124,27 @@ bool attune_opencl_tiling_choose(const struct attune_opencl_device *device, cons
      ATTUNE_FEATURE_SEQUSED_K | ATTUNE_FEATURE_LEFTPAD_K | ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_BLOCK_SPARSE |        \
      ATTUNE_FEATURE_DESCALE | ATTUNE_FEATURE_PROBS)
 
-/* Kernels that are not general have 32 bits for a stride along rows or keys. */
-static bool has_wide_stride(const attune_problem *problem, attune_operand operand, int axis) {
+static bool has_stride_over(const attune_problem *problem, attune_operand operand, int axis, int64_t most) {
     const int64_t stride = problem->operand[operand].stride[axis];
-    return attune_problem_has(problem, operand) && (stride > INT_MAX || stride < -INT_MAX);
+    return attune_problem_has(problem, operand) && (stride > most || stride < -most);
 }
 
-static bool any_wide_stride(const attune_problem *problem) {
+/* Whether a stride along rows or keys is. */
+static bool any_stride_over(const attune_problem *problem, int64_t most) {
     static const attune_operand operands[] = {ATTUNE_OPERAND_Q,    ATTUNE_OPERAND_K,  ATTUNE_OPERAND_V,
                                               ATTUNE_OPERAND_O,    ATTUNE_OPERAND_DQ, ATTUNE_OPERAND_DK,
                                               ATTUNE_OPERAND_DOUT, ATTUNE_OPERAND_DV};
-    bool is_wide = has_wide_stride(problem, ATTUNE_OPERAND_LSE, 2);
+    bool is_over = has_stride_over(problem, ATTUNE_OPERAND_LSE, 2, most);
     for (size_t n = 0; n < sizeof operands / sizeof *operands; n++) {
-        is_wide = is_wide || has_wide_stride(problem, operands[n], 1);
+        is_over = is_over || has_stride_over(problem, operands[n], 1, most);
     }
-    return is_wide;
+    return is_over;
 }
 
 bool attune_opencl_is_general(const attune_problem *problem, int32_t pack) {
     const attune_dtype dout = problem->operand[ATTUNE_OPERAND_DOUT].dtype;
-    return (problem->features & GENERAL_FEATURES) != 0 || pack > 1 || any_wide_stride(problem) ||
+    /* Kernels that are not general have 32 bits for a stride. */
+    return (problem->features & GENERAL_FEATURES) != 0 || pack > 1 || any_stride_over(problem, INT_MAX) ||
            (dout != ATTUNE_DTYPE_NONE && dout != problem->dtype);
 }
 
@@ -132,16 +168,18 @@ void attune_opencl_options(struct attune_opencl_plan *plan, const struct opencl_
     const attune_problem *problem = &plan->problem;
     const bool is_cpu = attune_opencl_threads(tiling) == 1;
     const bool is_general = attune_opencl_is_general(problem, plan->schedule.pack);
+    const int unroll = plan->device->is_cpu ? 1 : AHEAD_DEPTH; /* on a CPU it is but more to compile */
     snprintf(plan->options, sizeof plan->options,
              "-DATTUNE_DTYPE=%d -DATTUNE_IS_CPU=%d -DATTUNE_ALIGNED=%d -DATTUNE_GENERAL=%d -DATTUNE_VECTOR=%d "
              "-DATTUNE_HELD=%d -DATTUNE_WALKED=%d -DATTUNE_HELD_THREADS=%d -DATTUNE_WALKED_THREADS=%d "
              "-DATTUNE_LINES=%d -DATTUNE_OUT_THREADS=%d -DATTUNE_OUT_LINES=%d -DATTUNE_DEPTH=%d -DATTUNE_STEPS=%d "
-             "-DATTUNE_COLUMNS=%d -DATTUNE_RESIDENT=%d -DATTUNE_HEAD_DIM=%d -DATTUNE_HEAD_DIM_V=%d",
+             "-DATTUNE_COLUMNS=%d -DATTUNE_RESIDENT=%d -DATTUNE_AHEAD=%d -DATTUNE_UNROLL=%d -DATTUNE_HEAD_DIM=%d "
+             "-DATTUNE_HEAD_DIM_V=%d",
              is_general ? 0 : (int)problem->dtype, is_cpu,
              !is_cpu && !is_general && all_aligned(problem, tiling->vector), is_general, tiling->vector, tiling->held,
              tiling->walked, tiling->held_threads, tiling->walked_threads, tiling->lines, tiling->out_threads,
-             tiling->out_lines, tiling->depth, tiling->steps, tiling->columns, tiling->is_resident, tiling->head_dim,
-             tiling->head_dim_v);
+             tiling->out_lines, tiling->depth, tiling->steps, tiling->columns, tiling->is_resident, tiling->is_ahead,
+             unroll, tiling->head_dim, tiling->head_dim_v);
 }
 
 /* ---- The problem ---- */
@@ -240,6 +278,10 @@ bool attune_opencl_attention_accepts(const struct attune_opencl_device *device, 
                                      char reason[ATTUNE_REASON_MAX]) {
     const int64_t most = INT_MAX - 1024; /* positions in a tile are counted with 32 bits */
     struct opencl_tiling tiling;
+    if (row->stages > 1 && any_stride_over(problem, AHEAD_STRIDE_MAX)) {
+        snprintf(reason, ATTUNE_REASON_MAX, "a stride along rows or keys is over %d", AHEAD_STRIDE_MAX);
+        return false;
+    }
     if (problem->rows > most || problem->keys > most) {
         snprintf(reason, ATTUNE_REASON_MAX, "it counts rows and keys to %lld", (long long)most);
         return false;

@@ -23,6 +23,7 @@ struct opencl_tiling {
     int32_t steps;
     int32_t columns;
     bool is_resident;
+    bool is_ahead;      /* slices are loaded ahead: ahead.h */
     int32_t head_dim;   /* rounded up */
     int32_t head_dim_v; /* likewise */
 };

@@ -12,14 +12,27 @@
 
 /* ---- Tiles ---- */
 
-/* Local memory of a build, as fwd.cl declares it. */
-static int64_t local_bytes(const struct opencl_tiling *tiling) {
+/* In floats, of a build with slices that are loaded ahead: lines are padded by a vector. */
+static int64_t ahead_floats(const struct opencl_tiling *tiling) {
+    const int64_t held_line = tiling->held + tiling->vector;
+    const int64_t walked_line = tiling->walked + tiling->vector;
+    const int64_t slices = 2 * tiling->depth * (held_line + walked_line);
+    return attune_max(slices, tiling->walked * held_line) + (int64_t)2 * tiling->steps * tiling->columns;
+}
+
+static int64_t floats_of(const struct opencl_tiling *tiling) {
     const int64_t held = (int64_t)(tiling->is_resident ? tiling->head_dim : tiling->depth) * tiling->held;
     const int64_t walked =
         attune_max((int64_t)tiling->walked * tiling->depth, (int64_t)tiling->steps * tiling->columns);
     const int64_t scores = (int64_t)tiling->walked * tiling->held;
-    const int64_t of_row = 4 * (int64_t)sizeof(float) + 12; /* 12 of them in general kernels only */
-    return (int64_t)sizeof(float) * (held + walked + scores) + of_row * tiling->held;
+    return held + walked + scores;
+}
+
+/* Local memory of a build, as fwd.cl declares it. */
+static int64_t local_bytes(const struct opencl_tiling *tiling) {
+    const int64_t floats = tiling->is_ahead ? ahead_floats(tiling) : floats_of(tiling);
+    const int64_t of_row = 4 * (int64_t)sizeof(float) + (tiling->is_ahead ? 0 : 12); /* 12 in general kernels only */
+    return (int64_t)sizeof(float) * floats + of_row * tiling->held;
 }
 
 static bool accepts(const struct attune_opencl_device *device, const attune_kernel_row *row,
@@ -43,6 +56,11 @@ static void add_step(struct attune_opencl_plan *plan, const char *symbol, int64_
     };
 }
 
+/* Whether slices that are loaded ahead end where vectors do. */
+static bool has_whole_slices(const struct opencl_tiling *tiling, const attune_problem *problem) {
+    return tiling->is_ahead && tiling->head_dim == problem->head_dim && tiling->head_dim_v == problem->head_dim_v;
+}
+
 #define COMBINE_THREADS 64
 
 static attune_status prepare(struct attune_opencl_plan *plan) {
@@ -51,7 +69,7 @@ static attune_status prepare(struct attune_opencl_plan *plan) {
     struct opencl_tiling tiling;
     attune_opencl_attention params;
     (void)attune_opencl_tiling_choose(plan->device, plan->row, problem, local_bytes, &tiling);
-    if (!tiling.is_resident) {
+    if (!tiling.is_resident && !has_whole_slices(&tiling, problem)) {
         tiling.head_dim = 0; /* nothing depends on it: one build serves all */
     }
     attune_opencl_options(plan, &tiling);

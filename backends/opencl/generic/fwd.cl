@@ -2,21 +2,31 @@
  * The forward. A work-group has a tile of rows of one head, or of several that share a tile, and walks tiles of keys.
  * Source: arXiv 2307.08691, algorithm 1.
  *
- * product.h says what the build sets for tiles; besides: ATTUNE_HEAD_DIM, D rounded up to ATTUNE_DEPTH;
- * ATTUNE_HEAD_DIM_V, Dv rounded up to ATTUNE_COLUMNS; ATTUNE_RESIDENT, whether Q stays in local memory.
+ * product.h says what the build sets for tiles; besides: ATTUNE_HEAD_DIM, D rounded up to ATTUNE_DEPTH, 0 unless Q
+ * stays in local memory, or ATTUNE_AHEAD is set and slices end where vectors do; ATTUNE_HEAD_DIM_V, Dv rounded up to
+ * ATTUNE_COLUMNS; ATTUNE_RESIDENT, whether Q stays in local memory.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "backends/opencl/run.h"
 
+#include "backends/opencl/generic/ahead.h"
 #include "backends/opencl/generic/combine.h"
 #include "backends/opencl/generic/operands.h"
 #include "backends/opencl/generic/score.h"
 
 /* ---- Local memory, in floats: Q, K or V, weights, the rows' state ---- */
 
-#define HELD_FLOATS   ((ATTUNE_RESIDENT ? ATTUNE_HEAD_DIM : DEPTH) * HELD)
-#define WALKED_FLOATS (TILE_WALKED > TILE_OUT ? TILE_WALKED : TILE_OUT)
+#if ATTUNE_AHEAD
+#    define HELD_FLOATS   0
+#    define WALKED_FLOATS (2 * SLICE_OUT)
+#    define SCORES_FLOATS (SLICES_SCORES > TILE_WEIGHTS ? SLICES_SCORES : TILE_WEIGHTS)
+#else
+#    define HELD_FLOATS   ((ATTUNE_RESIDENT ? ATTUNE_HEAD_DIM : DEPTH) * HELD)
+#    define WALKED_FLOATS (TILE_WALKED > TILE_OUT ? TILE_WALKED : TILE_OUT)
+#    define SCORES_FLOATS TILE_SCORES
+#    define WEIGHT_LINE   HELD
+#endif
 
 typedef struct tiles {
     __local float *q;
@@ -39,7 +49,7 @@ FN void raise_max(const tiles *local_, const FLOATS *score) {
         for (int n = 0; n < WALKED_BLOCKS * LINES; n++) {
             max = fmax(max, score[h * WALKED_BLOCKS * LINES + n]);
         }
-        AT(local_->score + thread / ATTUNE_HELD_THREADS * HELD + held_of(thread, h)) = max;
+        AT(local_->score + place_down(thread, ATTUNE_HELD_THREADS) * HELD + held_of(thread, h)) = max;
     }
     BARRIER();
     for (int held = thread * VECTOR; held < HELD; held += THREADS * VECTOR) {
@@ -69,7 +79,7 @@ FN void weigh(const tiles *local_, FLOATS *score, FLOATS *sum) {
                 FLOATS *s = &score[score_at(h, w, i)];
                 *s = softmax_weight(*s, base);
                 part += *s;
-                AT(local_->score + (walked_of(thread, w) + i) * HELD + held) = *s;
+                AT(local_->score + (walked_of(thread, w) + i) * WEIGHT_LINE + held) = *s;
             }
         }
         sum[h] = sum[h] * AT(local_->factor + held) + part;
@@ -114,6 +124,25 @@ FN void rescale(const tiles *local_, FLOATS *o) {
     }
 }
 
+#if ATTUNE_AHEAD
+/* o = factor o + part. The tile's own sum is made first: one long sum of 2^16 terms would be off by several 1e-6. */
+FN void add_rescaled(const tiles *local_, const FLOATS *part, FLOATS *o) {
+    const int thread = get_local_id(0);
+#    pragma unroll
+    for (int h = 0; h < OUT_BLOCKS; h++) {
+#    pragma unroll
+        for (int i = 0; i < OUT_LINES; i++) {
+            const float factor = local_->factor[out_held_of(thread, h) + i];
+#    pragma unroll
+            for (int c = 0; c < COLUMN_BLOCKS; c++) {
+                const int n = (c * OUT_BLOCKS + h) * OUT_LINES + i;
+                o[n] = o[n] * factor + part[n];
+            }
+        }
+    }
+}
+#endif
+
 /* ---- Rows ---- */
 
 typedef struct work {
@@ -124,9 +153,9 @@ typedef struct work {
     attune_interval tiles; /* of keys */
 } work;
 
-FN work find_work(parameters p, const options *given) {
+FN work find_work(parameters p, const options *given, int group) {
     work found;
-    const attune_work unfolded = attune_work_unfold(get_group_id(0), p->row_tiles, p->splits);
+    const attune_work unfolded = attune_work_unfold(group, p->row_tiles, p->splits);
     const attune_i64 packs = p->heads_q / PACK(p);
     found.at = find_place(p, given, unfolded.batch_head / packs, unfolded.batch_head % packs * PACK(p));
     found.split = unfolded.split;
@@ -181,9 +210,10 @@ FN window begin_rows(parameters p, const options *given, const work *doing, cons
     return seen;
 }
 
+#if !ATTUNE_AHEAD
 /* The next tile of keys that has a listed pair, from index on. */
 FN attune_i64 next_tile(parameters p, const options *given, const work *doing, attune_i64 index) {
-#if ATTUNE_GENERAL
+#    if ATTUNE_GENERAL
     for (; index < doing->tiles.end; index++) {
         const attune_interval keys =
             attune_interval_cut(index * WALKED, index * WALKED + WALKED, 0, doing->at.mask.keys);
@@ -191,9 +221,10 @@ FN attune_i64 next_tile(parameters p, const options *given, const work *doing, a
             break;
         }
     }
-#endif
+#    endif
     return index;
 }
+#endif
 
 /* ---- Epilogue: O / l and LSE ---- */
 
@@ -212,7 +243,7 @@ FN void finish_rows(parameters p, const options *given, const work *doing, const
     const int thread = get_local_id(0);
     FOR_BLOCKS
     for (int h = 0; h < HELD_BLOCKS; h++) {
-        AT(local_->score + thread / ATTUNE_HELD_THREADS * HELD + held_of(thread, h)) = sum[h];
+        AT(local_->score + place_down(thread, ATTUNE_HELD_THREADS) * HELD + held_of(thread, h)) = sum[h];
     }
     BARRIER();
     for (int n = thread; n < HELD; n += THREADS) {
@@ -272,13 +303,13 @@ static attune_interval keys_of(const work *doing) {
 }
 
 #define LOCAL_TILES()                                                                                                  \
-    __local float pool[HELD_FLOATS + WALKED_FLOATS + TILE_SCORES + 2 * HELD] __attribute__((aligned(64)));             \
+    __local float pool[HELD_FLOATS + WALKED_FLOATS + SCORES_FLOATS + 2 * HELD] __attribute__((aligned(64)));           \
     __local int pool_seen[2 * HELD] __attribute__((aligned(64)));                                                      \
     tiles local_;                                                                                                      \
     local_.q = pool;                                                                                                   \
     local_.kv = local_.q + HELD_FLOATS;                                                                                \
     local_.score = local_.kv + WALKED_FLOATS;                                                                          \
-    local_.max = local_.score + TILE_SCORES;                                                                           \
+    local_.max = local_.score + SCORES_FLOATS;                                                                         \
     local_.factor = local_.max + HELD;                                                                                 \
     window seen;                                                                                                       \
     seen.begin = pool_seen;                                                                                            \
@@ -294,13 +325,110 @@ static attune_interval keys_of(const work *doing) {
 #    define LOCAL_ALIBI()
 #endif
 
+/* ---- Slices that are loaded ahead ---- */
+
+#if ATTUNE_AHEAD
+
+/* What a work-group walks over, in 32 bits, and found once, for the sake of registers. */
+typedef struct walk {
+    source q, k, v;
+    extent rows; /* from the tile's first row on */
+    extent keys; /* from the first tile's first key on */
+    int tiles;
+    int first_common; /* of the tiles in which every row sees every key */
+    int end_common;
+} walk;
+
+FN walk make_walk(const work *doing, const window *seen, const vectors *q, const vectors *k, const vectors *v) {
+    const attune_i64 begin = doing->tiles.begin;
+    walk made;
+    made.q = make_source(q, doing->first, DEPTH);
+    made.k = make_source(k, begin * WALKED, DEPTH);
+    made.v = make_source(v, begin * WALKED, COLUMNS);
+    made.rows = make_extent(q, doing->first);
+    made.keys = make_extent(k, begin * WALKED);
+    made.tiles = kept((int)(doing->tiles.end - begin));
+    made.first_common = kept((int)((seen->common.begin + WALKED - 1) / WALKED - begin));
+    made.end_common = kept((int)(seen->common.end / WALKED - begin));
+    return made;
+}
+
+FN bool is_common(const walk *over, int tile) {
+    return tile >= over->first_common && tile < over->end_common;
+}
+
+/* Slices of q and of a tile of keys set off: q and k are at them, d is their first element. */
+FN void fetch_tile(const walk *over, int tile, int d, ahead *next) {
+    fetch_scores(&over->q, over->rows, &over->k, extent_from(over->keys, tile * WALKED),
+                 is_common(over, tile) && covers(over->rows, HELD), d, next);
+}
+
+FN void scale_scores(float scale, FLOATS *score) {
+#    pragma unroll
+    for (int n = 0; n < SCORES; n++) {
+        score[n] *= scale;
+    }
+}
+
+#    define SLICED_DIM(of) (ATTUNE_HEAD_DIM != 0 ? ATTUNE_HEAD_DIM : (of)->length)
+
+/* S = Q K^T. The tile's first slices are on their way; the first of V sets off with the last of them. */
+FN void walk_scores(walk *over, int tile, __local float *slices, ahead *next, FLOATS *score) {
+    CLEAR(SCORES, score);
+    put_scores(next, 0, slices);
+    BARRIER();
+#    pragma unroll 1
+    for (int d = 0; d < SLICED_DIM(&over->k); d += DEPTH) {
+        const int place = d / DEPTH % 2;
+        const bool is_last = d + DEPTH >= SLICED_DIM(&over->k);
+        if (is_last) {
+            fetch_out(&over->v, extent_from(over->keys, tile * WALKED), is_common(over, tile), next);
+        } else {
+            move_on(&over->q, 0, DEPTH);
+            move_on(&over->k, 0, DEPTH);
+            fetch_tile(over, tile, d + DEPTH, next);
+        }
+        multiply_slice(slices + 2 * SLICE_HELD + place * SLICE_WALKED, slices + place * SLICE_HELD, score);
+        if (!is_last) {
+            put_scores(next, !place, slices);
+        }
+        BARRIER();
+    }
+    const int moved = (SLICED_DIM(&over->k) + DEPTH - 1) / DEPTH * DEPTH - DEPTH;
+    move_on(&over->q, 0, -moved);
+    move_on(&over->k, WALKED, -moved);
+}
+
+/* P V of the tile. Its first slice is in its place; the first slices of the next tile set off with the last of V. */
+FN void walk_values(walk *over, int tile, const tiles *local_, ahead *next, FLOATS *part) {
+    CLEAR(OUTS(ATTUNE_HEAD_DIM_V), part);
+#    pragma unroll 1
+    for (int step = 0; step < WALKED; step += STEPS) {
+        const int place = step / STEPS % 2;
+        const bool is_last = step + STEPS >= WALKED;
+        move_on(&over->v, STEPS, 0);
+        if (is_last) {
+            fetch_tile(over, tile + 1, 0, next);
+        } else {
+            fetch_out(&over->v, extent_from(over->keys, tile * WALKED + step + STEPS), is_common(over, tile), next);
+        }
+        multiply_weights(local_->score + step * WEIGHT_LINE, local_->kv + place * SLICE_OUT, part);
+        if (!is_last) {
+            put_out(next, !place, local_->kv);
+        }
+        BARRIER();
+    }
+}
+
+#endif
+
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
 attune_forward(__constant const attune_opencl_attention *p, const attune_opencl_run run, __global uchar *workspace,
                FORWARD_OPERANDS) {
     LOCAL_TILES();
     LOCAL_ALIBI();
     const options given = FORWARD_OPTIONS;
-    const work doing = find_work(p, &given);
+    const work doing = find_work(p, &given, get_group_id(0));
     const attune_interval keys = keys_of(&doing);
     const vectors from_q = q_vectors(p, &given, &doing.at, OPERAND(0, q));
     const vectors from_k = k_vectors(p, &given, &doing.at, OPERAND(1, k), keys);
@@ -319,6 +447,25 @@ attune_forward(__constant const attune_opencl_attention *p, const attune_opencl_
     CLEAR(OUTS(ATTUNE_HEAD_DIM_V), sums);
     CLEAR(HELD_BLOCKS, sum);
 
+#if ATTUNE_AHEAD
+    FLOATS part[OUTS(ATTUNE_HEAD_DIM_V)];
+    ahead next;
+    walk over = make_walk(&doing, &seen, &from_q, &from_k, &from_v);
+    fetch_tile(&over, 0, 0, &next);
+    for (int tile = 0; tile < over.tiles; tile++) {
+        walk_scores(&over, tile, local_.score, &next, score);
+        scale_scores(run.scale, score);
+        if (!is_common(&over, tile)) {
+            hide_pairs(&seen, tile * WALKED, score);
+        }
+        raise_max(&local_, score);
+        put_out(&next, 0, local_.kv);
+        weigh(&local_, score, sum);
+        BARRIER();
+        walk_values(&over, tile, &local_, &next, part);
+        add_rescaled(&local_, part, sums);
+    }
+#else
     for (attune_i64 index = next_tile(p, &given, &doing, doing.tiles.begin); index < doing.tiles.end;
          index = next_tile(p, &given, &doing, index + 1)) {
         const attune_i64 first_key = index * WALKED;
@@ -328,29 +475,36 @@ attune_forward(__constant const attune_opencl_attention *p, const attune_opencl_
 
         /* Mask. */
         finish_scores(p, &given, &doing.at, &seen, run.scale, first_key, local_.score, score, 0);
-#if ATTUNE_GENERAL
+#    if ATTUNE_GENERAL
         BARRIER();
-#endif
+#    endif
 
         /* Softmax update. */
         raise_max(&local_, score);
         weigh(&local_, score, sum);
-#if ATTUNE_GENERAL
+#    if ATTUNE_GENERAL
         drop(p, &given, &run, &doing.at, &seen, first_key, &local_, score);
-#endif
+#    endif
         rescale(&local_, sums);
         BARRIER();
 
         /* O += P V. */
         WALK_ALL_COLUMNS(&from_v, first_key, 0, ATTUNE_HEAD_DIM_V, local_.score, local_.kv, sums);
     }
+#endif
 
     /* Epilogue. */
-    const vectors to_lse = lse_vectors(p, &doing, OPERAND(4, lse), workspace + run.workspace);
-    const vectors to_o = o_vectors(p, &doing, OPERAND(3, o), workspace + run.workspace);
-    finish_rows(p, &given, &doing, &local_, &to_lse, workspace + run.workspace, sum);
+#if ATTUNE_AHEAD
+    /* Found once more, so that no register keeps it over the loop. */
+    const work done = find_work(p, &given, kept(get_group_id(0)));
+#else
+    const work done = doing;
+#endif
+    const vectors to_lse = lse_vectors(p, &done, OPERAND(4, lse), workspace + run.workspace);
+    const vectors to_o = o_vectors(p, &done, OPERAND(3, o), workspace + run.workspace);
+    finish_rows(p, &given, &done, &local_, &to_lse, workspace + run.workspace, sum);
     rescale(&local_, sums);
-    STORE_ALL_COLUMNS(&to_o, doing.first, ATTUNE_HEAD_DIM_V, 1.0f, local_.score, sums);
+    STORE_ALL_COLUMNS(&to_o, done.first, ATTUNE_HEAD_DIM_V, 1.0f, local_.score, sums);
 }
 
 /* ---- Probs: p / l over every key of the sequence, 0 where it is not seen. It comes before the forward, which may
@@ -381,7 +535,7 @@ attune_forward_probs(__constant const attune_opencl_attention *p, const attune_o
     LOCAL_TILES();
     LOCAL_ALIBI();
     const options given = FORWARD_OPTIONS;
-    const work doing = find_work(p, &given);
+    const work doing = find_work(p, &given, get_group_id(0));
     const attune_interval keys = keys_of(&doing);
     const vectors from_q = q_vectors(p, &given, &doing.at, OPERAND(0, q));
     const vectors from_k = k_vectors(p, &given, &doing.at, OPERAND(1, k), keys);

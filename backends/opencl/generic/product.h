@@ -12,6 +12,7 @@
  *   ATTUNE_LINES, ATTUNE_OUT_LINES                lines of a block
  *   ATTUNE_DEPTH                                  elements of a vector that are loaded at once for scores
  *   ATTUNE_STEPS, ATTUNE_COLUMNS                  walked positions and columns that are loaded at once for results
+ *   ATTUNE_AHEAD                                  whether ahead.h's products are used in place of those here
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -65,20 +66,41 @@
 
 /* ---- Which block is whose ---- */
 
+/* A work-item's place along a grid of work-items, across and down. */
+#if ATTUNE_AHEAD
+/* Each 32 of them, which a GPU runs as one, are 8 across by 4 down, and neighbours are so spread that of each two at
+ * least, what they load from local memory is the same. */
+FN int place_across(int thread, int width) {
+    return thread / 32 % (width / 8) * 8 + ((thread & 1) | (thread >> 1 & 6));
+}
+
+FN int place_down(int thread, int width) {
+    return thread / 32 / (width / 8) * 4 + ((thread >> 1 & 1) | (thread >> 3 & 2));
+}
+#else
+FN int place_across(int thread, int width) {
+    return thread % width;
+}
+
+FN int place_down(int thread, int width) {
+    return thread / width;
+}
+#endif
+
 FN int held_of(int thread, int block) {
-    return (block * ATTUNE_HELD_THREADS + thread % ATTUNE_HELD_THREADS) * VECTOR;
+    return (block * ATTUNE_HELD_THREADS + place_across(thread, ATTUNE_HELD_THREADS)) * VECTOR;
 }
 
 FN int walked_of(int thread, int block) {
-    return (block * ATTUNE_WALKED_THREADS + thread / ATTUNE_HELD_THREADS) * LINES;
+    return (block * ATTUNE_WALKED_THREADS + place_down(thread, ATTUNE_HELD_THREADS)) * LINES;
 }
 
 FN int out_held_of(int thread, int block) {
-    return (block * ATTUNE_OUT_THREADS + thread / COLUMN_THREADS) * OUT_LINES;
+    return (block * ATTUNE_OUT_THREADS + place_down(thread, COLUMN_THREADS)) * OUT_LINES;
 }
 
 FN int out_column_of(int thread, int block) {
-    return (block * COLUMN_THREADS + thread % COLUMN_THREADS) * VECTOR;
+    return (block * COLUMN_THREADS + place_across(thread, COLUMN_THREADS)) * VECTOR;
 }
 
 /* ---- Loading ---- */

@@ -218,12 +218,9 @@ FN INTS ints_at(__local const int *from) {
     return *(__local const INTS *)from;
 }
 
-FN void hide_unseen(const window *seen, attune_i64 first_walked, FLOATS *score) {
+/* offset: of the first walked position from the origin. */
+FN void hide_pairs(const window *seen, int offset, FLOATS *score) {
     const int thread = get_local_id(0);
-    const int offset = (int)(first_walked - seen->origin);
-    if (first_walked >= seen->common.begin && first_walked + WALKED <= seen->common.end) {
-        return;
-    }
     FOR_BLOCKS
     for (int h = 0; h < HELD_BLOCKS; h++) {
         const INTS begin = ints_at(seen->begin + held_of(thread, h));
@@ -237,6 +234,12 @@ FN void hide_unseen(const window *seen, attune_i64 first_walked, FLOATS *score) 
                 *s = select((FLOATS)-INFINITY, *s, walked >= begin & walked < end);
             }
         }
+    }
+}
+
+FN void hide_unseen(const window *seen, attune_i64 first_walked, FLOATS *score) {
+    if (first_walked < seen->common.begin || first_walked + WALKED > seen->common.end) {
+        hide_pairs(seen, (int)(first_walked - seen->origin), score);
     }
 }
 
