@@ -58,7 +58,7 @@ def functions(text):
 
 def with_barriers(bodies):
     """Names of what reaches a barrier."""
-    names = {"barrier", "BARRIER"}
+    names = {"barrier", "BARRIER", "BARRIER_ALL"}
     while True:
         more = {name for name, body in bodies if any(re.search(rf"\b{each}\(", body) for each in names)}
         if more <= names:

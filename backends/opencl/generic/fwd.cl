@@ -245,7 +245,7 @@ FN void finish_rows(parameters p, const options *given, const work *doing, const
     for (int h = 0; h < HELD_BLOCKS; h++) {
         AT(local_->score + place_down(thread, ATTUNE_HELD_THREADS) * HELD + held_of(thread, h)) = sum[h];
     }
-    BARRIER();
+    BARRIER_ALL(); /* o may be about to be written in q's place, which others have read */
     for (int n = thread; n < HELD; n += THREADS) {
         attune_softmax state = attune_softmax_from_logit(sink_of(p, given, doing, doing->first + n));
         /* The sink's own weight, relative to the row's maximum. */

@@ -49,11 +49,13 @@
 #define TILE_OUT    (STEPS * COLUMNS)
 #define TILE_SCORES (WALKED * HELD)
 
-/* A work-item that is alone waits for nobody. */
+/* A work-item that is alone waits for nobody. BARRIER_ALL: global memory counts, too. */
 #if ATTUNE_IS_CPU
 #    define BARRIER()
+#    define BARRIER_ALL()
 #else
-#    define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#    define BARRIER()     barrier(CLK_LOCAL_MEM_FENCE)
+#    define BARRIER_ALL() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 #endif
 
 /* Before a loop over blocks or lines: on a GPU they are registers, which only constants may index. On a CPU there are
