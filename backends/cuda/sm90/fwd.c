@@ -203,15 +203,6 @@ static int64_t common_divisor(int64_t a, int64_t b) {
     return a;
 }
 
-/* -1: it is no power of two. */
-static int32_t whole_log2(int64_t value) {
-    int32_t shift = 0;
-    while ((INT64_C(1) << shift) < value) {
-        shift++;
-    }
-    return INT64_C(1) << shift == value ? shift : -1;
-}
-
 static attune_status set_maps(const struct attune_cuda_plan *plan, const attune_bindings *bindings,
                               attune_sm90_forward_params *params) {
     const struct attune_cuda_api *api = plan->device->api;
@@ -322,6 +313,16 @@ static int32_t section_heads(const attune_problem *problem, int32_t group) {
     return (int32_t)section;
 }
 
+static void set_pages(int32_t tile_keys, const attune_problem *problem, attune_sm90_forward_params *params) {
+    const int32_t lanes = 32;
+    params->page_size = (int32_t)problem->page_size;
+    params->page_box = (int32_t)common_divisor(tile_keys, problem->page_size);
+    params->page_boxes = tile_keys / params->page_box;
+    params->page_tiles = (int32_t)attune_max(1, lanes / params->page_boxes);
+    params->page_step = tile_keys % params->page_size;
+    params->pages = (int32_t)problem->operand[ATTUNE_OPERAND_K].shape[AXIS_B];
+}
+
 static void set_general(const struct attune_cuda_plan *plan, const attune_bindings *bindings,
                         attune_sm90_forward_params *params) {
     const attune_problem *problem = &plan->problem;
@@ -336,10 +337,9 @@ static void set_general(const struct attune_cuda_plan *plan, const attune_bindin
     params->o_is_f32 = problem->operand[ATTUNE_OPERAND_O].dtype == ATTUNE_DTYPE_F32;
     params->pack = (int32_t)pack_heads(plan->row, problem);
     params->tile_places = plan->row->tile_rows / params->pack;
-    params->page_size = (int32_t)problem->page_size;
-    params->page_shift = whole_log2(problem->page_size);
-    params->page_box = (int32_t)common_divisor(plan->row->tile_keys, problem->page_size);
-    params->pages = (int32_t)problem->operand[ATTUNE_OPERAND_K].shape[AXIS_B];
+    if (problem->page_size > 0) {
+        set_pages(plan->row->tile_keys, problem, params);
+    }
     params->bottom_right = problem->align == ATTUNE_ALIGN_BOTTOM_RIGHT;
     params->diagonal = problem->diagonal;
     params->window_left = problem->window_left;

@@ -546,8 +546,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     __syncthreads();
     if (warpgroup == 0) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGISTERS));
-        if (threadIdx.x < (GENERAL ? LANES : 1)) {
-            producer(p).run();
+        if (GENERAL || threadIdx.x % LANES == 0) {
+            load(p, threadIdx.x / LANES);
         }
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(CONSUMER_REGISTERS));

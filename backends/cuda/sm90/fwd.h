@@ -69,8 +69,10 @@ typedef struct attune_sm90_forward_params {
     int32_t pack;        /* query heads of a group whose rows interleave in a tile: row r is of head r % pack */
     int32_t tile_places; /* rows of a sequence to a tile: tile_rows / pack */
     int32_t page_size;   /* 0: not paged */
-    int32_t page_shift;  /* its logarithm, if it is a power of two, or -1 */
     int32_t page_box;    /* keys that are copied at once: the largest common divisor of page_size and tile_keys */
+    int32_t page_boxes;  /* of a key tile */
+    int32_t page_tiles;  /* key tiles whose boxes a warp looks up at once, one at least */
+    int32_t page_step;   /* tile_keys % page_size */
     int32_t pages;       /* a page past the last one reads as zeros */
     int32_t bottom_right;
     int64_t diagonal;                  /* the shift, if not bottom_right */

@@ -1,5 +1,5 @@
 /*
- * The producer: one warp of the first warpgroup, of which one thread runs the copy engine.
+ * The producers: three warps of the first warpgroup, of each of which one thread runs the copy engine.
  *
  * Source: PTX ISA 9.0, "cp.async.bulk.tensor". What lies outside of a tensor is written as zeros, and counts as bytes.
  *
@@ -22,25 +22,33 @@ INLINE void copy_pack(uint32_t to, const CUtensorMap &map, uint32_t barrier, int
                  : "memory");
 }
 
-/* ---- The producer ---- */
+/* ---- Tiles, and their Q ---- */
 
-/* All threads that run it, one or the lanes of a warp, wait alike; the first of them acts. */
-struct producer {
+/* Finds tiles and loads their Q. All threads that run it, one or the lanes of a warp, wait alike; the first acts. */
+struct scout {
     const attune_sm90_forward_params &p;
     const bool leads;
-    uint64_t read_again, read_once;
-    ring<Q_BUFFERS> q;
-    ring<STAGES> k, v;
+    uint64_t read_once;
+    ring<TILE_SLOTS> tiles;
     tile_search search;
     int number = blockIdx.x; /* of the tile that is looked for next */
 
-    INLINE explicit producer(const attune_sm90_forward_params &params)
-        : p(params), leads(!GENERAL || threadIdx.x % LANES == 0), search(params) {
-        asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(read_again));
+    INLINE explicit scout(const attune_sm90_forward_params &params)
+        : p(params), leads(threadIdx.x % LANES == 0), search(params) {
         asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(read_once));
     }
 
-    /* ---- Tiles ---- */
+    /* The first tiles are dealt out; where tiles differ in length, the others go to who is free. */
+    INLINE void fetch_number() {
+        if constexpr (FULL) {
+            number += gridDim.x;
+        } else if (leads) {
+            number = gridDim.x + atomicAdd(p.tile_counter, 1);
+        }
+        if constexpr (GENERAL) {
+            number = __shfl_sync(ALL_LANES, number, 0);
+        }
+    }
 
     INLINE void find_tile(int slot) {
         if constexpr (GENERAL) {
@@ -50,40 +58,21 @@ struct producer {
         } else {
             set_numbered_tile(p, number, &tile_in_slot(slot));
         }
-    }
-
-    /* The first tiles are dealt out; where tiles differ in length, the others go to who is free. Nothing waits for the
-     * counter yet. */
-    INLINE void fetch_number() {
-        if constexpr (FULL) {
-            number += gridDim.x;
-        } else if (leads) {
-            number = gridDim.x + atomicAdd(p.tile_counter, 1);
+        if (leads) {
+            mbarrier_arrive(barrier_address(TILE_FOUND, slot));
         }
     }
 
-    INLINE void find_next_tile(int slot) {
-        if constexpr (GENERAL) {
-            number = __shfl_sync(ALL_LANES, number, 0);
-        }
-        find_tile(slot);
-    }
-
-    /* ---- Q ---- */
-
-    INLINE void wait_q() {
-        mbarrier_wait(barrier_address(Q_EMPTY, q.buffer()), q.parity() ^ 1);
-    }
-
-    /* Q of the tile in a slot. The barrier releases the slot to the consumers, too, and without a tile that alone. */
+    /* The barrier releases the slot to the consumers, too, and without a tile that alone. */
     INLINE void load_q(int slot) {
         const tile &at = tile_in_slot(slot);
-        const uint32_t full = barrier_address(Q_FULL, q.buffer());
-        const uint32_t to = shared_address(q.buffer() * Q_BYTES);
-        q.count++;
+        const int buffer = slot % Q_BUFFERS;
+        mbarrier_wait(barrier_address(Q_EMPTY, buffer), tiles.count / Q_BUFFERS & 1 ^ 1);
         if (!leads) {
             return;
         }
+        const uint32_t full = barrier_address(Q_FULL, buffer);
+        const uint32_t to = shared_address(buffer * Q_BYTES);
         if (at.row == NO_TILE) {
             mbarrier_arrive(full);
             return;
@@ -101,137 +90,160 @@ struct producer {
         }
     }
 
-    /* ---- K and V ---- */
-
-    /* Division is slow enough to hold up the loads. */
-    INLINE int column_of_key(int key) const {
-        return p.page_shift >= 0 ? key >> p.page_shift : key / p.page_size;
-    }
-
-    INLINE int place_in_page(int key) const {
-        return p.page_shift >= 0 ? key & (p.page_size - 1) : key % p.page_size;
-    }
-
-    /* The page of a box of a key tile. An entry is not read where no row sees a key of it: the page after the last one
-     * is zeros. */
-    INLINE int find_page(const tile &at, int key_tile, int box) const {
-        const int key = key_tile * TILE_KEYS + box * p.page_box;
-        const bool is_seen = box * p.page_box < TILE_KEYS && key + p.page_box > at.keys_begin && key < at.keys_end;
-        const int32_t *table = static_cast<const int32_t *>(p.block_table.data) + at.batch * p.block_table.stride[0];
-        return is_seen ? table[column_of_key(key) * p.block_table.stride[1]] : p.pages;
-    }
-
-    /* Each lane looks up the box of its number, ahead of need, so that the table's latency is not in the way. */
-    INLINE int find_pages(const tile &at, int key_tile) const {
-        return GENERAL && p.page_size != 0 ? find_page(at, key_tile, threadIdx.x % LANES) : 0;
-    }
-
-    /* A key tile of several boxes. pages: what find_pages has found. */
-    INLINE void copy_pages(uint32_t to, const CUtensorMap &map, uint32_t barrier, int panels, const tile &at,
-                           int key_tile, int pages, int head) {
-        int in_page = place_in_page(key_tile * TILE_KEYS);
-        for (int box = 0; box * p.page_box < TILE_KEYS; box++) {
-            if (box > 0 && box % LANES == 0) {
-                pages = find_page(at, key_tile, box + threadIdx.x % LANES);
+    /* Looks for a tile once the K of the one before is being loaded: a work-group that took tiles long before it needs
+     * them would keep them from others that are free. */
+    INLINE void run() {
+        while (true) {
+            const int slot = tiles.buffer();
+            find_tile(slot);
+            load_q(slot);
+            if (tile_in_slot(slot).row == NO_TILE) {
+                return;
             }
-            const int page = __shfl_sync(ALL_LANES, pages, box % LANES);
-            for (int panel = 0; leads && panel < panels; panel++) {
-                copy_box(to + (panel * TILE_KEYS + box * p.page_box) * PANEL_BYTES, map, barrier, panel * PANEL,
-                         in_page, head, page, read_again);
+            mbarrier_wait(barrier_address(TILE_STARTED, 0), tiles.count & 1);
+            tiles.count++;
+            fetch_number();
+        }
+    }
+};
+
+/* ---- Pages ---- */
+
+/* Each lane looks up a box, of as many key tiles as have all their boxes in a warp's lanes: downwards from a key tile,
+ * or if that has more boxes than there are lanes, upwards from a box of it. An entry is not read where no row sees a
+ * key of it: the page after the last one is zeros. */
+INLINE int find_pages(const attune_sm90_forward_params &p, const tile &at, int key_tile, int first_box) {
+    const int lane = threadIdx.x % LANES;
+    const int box = first_box + lane % p.page_boxes;
+    const int key = (key_tile - lane / p.page_boxes) * TILE_KEYS + box * p.page_box;
+    const bool is_seen = box < p.page_boxes && key + p.page_box > at.keys_begin && key < at.keys_end;
+    const int32_t *table = static_cast<const int32_t *>(p.block_table.data) + at.batch * p.block_table.stride[0];
+    return is_seen ? table[key / p.page_size * p.block_table.stride[1]] : p.pages;
+}
+
+/* ---- K and V ---- */
+
+/* Loads K, or V, of tile after tile, each from the last key tile down: the diagonal comes first, where there is one.
+ * The scout's warp and these two wait apart, so that none holds up another; and they share their schedulers with busy
+ * warps, so what is between two loads is counted in instructions. */
+template <bool IS_K> struct key_loader {
+    static constexpr int PANELS_OF = IS_K ? PANELS : PANELS_V;
+    static constexpr int BYTES = IS_K ? K_BYTES : V_BYTES;
+    const attune_sm90_forward_params &p;
+    const CUtensorMap &map;
+    const bool leads;
+    uint64_t read_again;
+    ring<STAGES> keys;
+
+    INLINE explicit key_loader(const attune_sm90_forward_params &params)
+        : p(params), map(IS_K ? params.k : params.v), leads(!GENERAL || threadIdx.x % LANES == 0) {
+        asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(read_again));
+    }
+
+    INLINE uint32_t full() const {
+        return barrier_address(IS_K ? K_FULL : V_FULL, keys.buffer());
+    }
+
+    INLINE uint32_t shared_tile() const {
+        return shared_address(IS_K ? K_OFFSET : V_OFFSET) + keys.buffer() * BYTES;
+    }
+
+    INLINE void wait_empty() {
+        mbarrier_wait(barrier_address(IS_K ? K_EMPTY : V_EMPTY, keys.buffer()), keys.parity() ^ 1);
+        if (leads) {
+            mbarrier_expect(full(), BYTES);
+        }
+    }
+
+    INLINE void copy_keys(uint32_t to, int row, int head, int batch) {
+#pragma unroll
+        for (int panel = 0; panel < PANELS_OF; panel++) {
+            copy_box(to + panel * TILE_KEYS * PANEL_BYTES, map, full(), panel * PANEL, row, head, batch, read_again);
+        }
+    }
+
+    INLINE void load_tile(const tile &at, int head) {
+        const int batch = at.batch * (IS_K ? p.k_step : p.v_step).batch;
+        const int first = GENERAL ? at.key_begin : 0;
+        const int begin = first + key_tiles_begin_of(at) * TILE_KEYS;
+        int row = first + at.key_tiles_end * TILE_KEYS;
+        while (row > begin) {
+            row -= TILE_KEYS;
+            wait_empty();
+            if (leads) {
+                copy_keys(shared_tile(), row, head, batch);
+            }
+            keys.count++;
+        }
+    }
+
+    /* pages: what find_pages has found, the first box in the numbered lane. in_page: where that lies in its page. */
+    INLINE void copy_boxes(int pages, int lane, int in_page, const tile &at, int key_tile, int head) {
+        for (int box = 0; box < p.page_boxes; box++) {
+            if (box > 0 && box % LANES == 0) {
+                pages = find_pages(p, at, key_tile, box);
+            }
+            const int page = __shfl_sync(ALL_LANES, pages, (lane + box) % LANES);
+            if (leads) {
+                copy_keys(shared_tile() + box * p.page_box * PANEL_BYTES, in_page, head, page);
             }
             in_page = in_page + p.page_box == p.page_size ? 0 : in_page + p.page_box;
         }
     }
 
-    INLINE void copy_keys(uint32_t to, const CUtensorMap &map, uint32_t barrier, int panels, const tile &at,
-                          int key_tile, int pages, attune_sm90_steps step) {
-        const int head = at.kv_head * step.head;
-        if (leads) {
-            mbarrier_expect(barrier, panels * TILE_KEYS * PANEL_BYTES);
-        }
-        int row = key_tile * TILE_KEYS + (GENERAL ? at.key_begin : 0);
-        int batch = at.batch * step.batch;
-        if (GENERAL && p.page_size != 0) {
-            if (p.page_box < TILE_KEYS) {
-                copy_pages(to, map, barrier, panels, at, key_tile, pages, head);
-                return;
+    /* Look-ups are ahead of need, so that the table's latency is not in the way. */
+    INLINE void load_paged_tile(const tile &at, int head) {
+        int key_tile = at.key_tiles_end - 1;
+        int pages = find_pages(p, at, key_tile, 0);
+        int pages_ahead = find_pages(p, at, key_tile - p.page_tiles, 0);
+        int lane = 0;
+        int in_page = key_tile * TILE_KEYS % p.page_size;
+        for (; key_tile >= at.key_tiles_begin; key_tile--) {
+            if (lane == p.page_tiles * p.page_boxes) {
+                pages = pages_ahead;
+                pages_ahead = find_pages(p, at, key_tile - p.page_tiles, 0);
+                lane = 0;
             }
-            row = place_in_page(row);
-            batch = pages; /* of the leading lane */
-        }
-        for (int panel = 0; leads && panel < panels; panel++) {
-            copy_box(to + panel * TILE_KEYS * PANEL_BYTES, map, barrier, panel * PANEL, row, head, batch, read_again);
-        }
-    }
-
-    INLINE void load_k(const tile &at, int key_tile, int pages) {
-        const int buffer = k.buffer();
-        mbarrier_wait(barrier_address(K_EMPTY, buffer), k.parity() ^ 1);
-        k.count++;
-        copy_keys(shared_address(K_OFFSET) + buffer * K_BYTES, p.k, barrier_address(K_FULL, buffer), PANELS, at,
-                  key_tile, pages, p.k_step);
-    }
-
-    INLINE void load_v(const tile &at, int key_tile, int pages) {
-        const int buffer = v.buffer();
-        mbarrier_wait(barrier_address(V_EMPTY, buffer), v.parity() ^ 1);
-        v.count++;
-        copy_keys(shared_address(V_OFFSET) + buffer * V_BYTES, p.v, barrier_address(V_FULL, buffer), PANELS_V, at,
-                  key_tile, pages, p.v_step);
-    }
-
-    /* ---- The order ---- */
-
-    /* K one tile ahead of V, from the last key tile down: the diagonal comes first, where there is one. The next tile
-     * is looked for once the first loads are on their way. With two Q buffers its Q follows as soon as its buffer can
-     * be free, when the consumers are a step into this tile. */
-    INLINE void load_tile(int slot) {
-        const tile &at = tile_in_slot(slot);
-        const int begin = key_tiles_begin_of(at);
-        const int last = at.key_tiles_end - 1;
-        const int next_slot = (slot + 1) % TILE_SLOTS;
-        int pages_of_k = find_pages(at, last);
-        int pages_ahead = find_pages(at, last - 1);
-        fetch_number();
-        load_k(at, last, pages_of_k);
-        if (Q_BUFFERS == 1) {
-            wait_q();
-            load_q(slot);
-        }
-        for (int key_tile = last; key_tile >= begin; key_tile--) {
-            const int pages_of_v = pages_of_k;
-            if (key_tile > begin) {
-                pages_of_k = pages_ahead;
-                pages_ahead = find_pages(at, key_tile - 2);
-                load_k(at, key_tile - 1, pages_of_k);
-            }
-            load_v(at, key_tile, pages_of_v);
-            if (key_tile == last) {
-                find_next_tile(next_slot);
-            }
-            if (Q_BUFFERS == 2 && key_tile == min(begin + 1, last)) {
-                wait_q();
-                load_q(next_slot);
-            }
+            wait_empty();
+            copy_boxes(pages, lane, in_page, at, key_tile, head);
+            lane += p.page_boxes;
+            in_page -= p.page_step;
+            in_page += in_page < 0 ? p.page_size : 0;
+            keys.count++;
         }
     }
 
     INLINE void run() {
-        int slot = 0;
-        find_tile(slot);
-        if (Q_BUFFERS == 2) {
-            load_q(slot);
-        }
-        while (tile_in_slot(slot).row != NO_TILE) {
-            load_tile(slot);
-            slot = (slot + 1) % TILE_SLOTS;
-        }
-        if (Q_BUFFERS == 1) {
-            wait_q();
-            load_q(slot);
+        ring<TILE_SLOTS> tiles;
+        while (true) {
+            mbarrier_wait(barrier_address(TILE_FOUND, tiles.buffer()), tiles.parity());
+            const tile &at = tile_in_slot(tiles.buffer());
+            if (at.row == NO_TILE) {
+                return;
+            }
+            if (IS_K && leads) {
+                mbarrier_arrive(barrier_address(TILE_STARTED, 0));
+            }
+            const int head = at.kv_head * (IS_K ? p.k_step : p.v_step).head;
+            if (GENERAL && p.page_size != 0) {
+                load_paged_tile(at, head);
+            } else {
+                load_tile(at, head);
+            }
+            tiles.count++;
         }
     }
 };
+
+INLINE void load(const attune_sm90_forward_params &p, int warp) {
+    if (warp == 0) {
+        key_loader<true>(p).run();
+    } else if (warp == 1) {
+        key_loader<false>(p).run();
+    } else if (warp == 2) {
+        scout(p).run();
+    }
+}
 
 } // namespace
 

@@ -11,6 +11,10 @@
 
 namespace {
 
+/* A tile is looked for while consumers have the one before in hand, and some of them the one before that. */
+constexpr int TILE_SLOTS = 4;
+static_assert(TILE_SLOTS % Q_BUFFERS == 0, "a slot's number gives its Q buffer");
+
 constexpr int Q_FULL = CONTROL_OFFSET;
 constexpr int Q_EMPTY = Q_FULL + Q_BUFFERS * BARRIER_BYTES;
 constexpr int K_FULL = Q_EMPTY + Q_BUFFERS * BARRIER_BYTES;
@@ -19,7 +23,9 @@ constexpr int V_FULL = K_EMPTY + STAGES * BARRIER_BYTES;
 constexpr int V_EMPTY = V_FULL + STAGES * BARRIER_BYTES;
 constexpr int TAIL_CLEAR = V_EMPTY + STAGES * BARRIER_BYTES; /* the general kernel's V tail holds zeros */
 constexpr int TAIL_BARRIERS = 2; /* no warpgroup is two tiles ahead of one that still waits for a tail */
-constexpr int BARRIERS_END = TAIL_CLEAR + TAIL_BARRIERS * BARRIER_BYTES;
+constexpr int TILE_FOUND = TAIL_CLEAR + TAIL_BARRIERS * BARRIER_BYTES; /* by the scout, for who loads K and V */
+constexpr int TILE_STARTED = TILE_FOUND + TILE_SLOTS * BARRIER_BYTES;  /* by who loads K, for the scout */
+constexpr int BARRIERS_END = TILE_STARTED + BARRIER_BYTES;
 
 INLINE void barriers_init() {
     for (int i = 0; i < Q_BUFFERS; i++) {
@@ -36,6 +42,10 @@ INLINE void barriers_init() {
     for (int i = 0; i < TAIL_BARRIERS; i++) {
         mbarrier_init(barrier_address(TAIL_CLEAR, i), 1);
     }
+    for (int i = 0; i < TILE_SLOTS; i++) {
+        mbarrier_init(barrier_address(TILE_FOUND, i), 1);
+    }
+    mbarrier_init(barrier_address(TILE_STARTED, 0), 1);
     mbarrier_init_fence();
 }
 

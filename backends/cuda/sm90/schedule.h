@@ -30,9 +30,6 @@ struct tile {
 
 constexpr int NO_TILE = -1;
 
-/* The producer looks for a tile while consumers have the one before in hand, and some of them the one before that. */
-constexpr int TILE_SLOTS = 4;
-static_assert(TILE_SLOTS % Q_BUFFERS == 0, "a slot's number gives its Q buffer");
 constexpr int TILES_OFFSET = (BARRIERS_END + 15) / 16 * 16;
 static_assert(TILES_OFFSET + TILE_SLOTS * sizeof(tile) <= SHARED_BYTES, "control area");
 
