@@ -43,7 +43,7 @@ struct consumer {
     /* The tile in hand: its slot, and the key tiles that are there, that some row of this warpgroup sees, and that
      * all of its rows see. */
     int slot;
-    int seen_begin, seen_end;
+    key_tile_range seen;
     int clear_begin, clear_end;
 
     INLINE explicit consumer(const attune_sm90_forward_params &params, int warpgroup)
@@ -106,7 +106,7 @@ struct consumer {
     }
 
     /* Waits for the next tile. False: there is none. */
-    INLINE bool next_tile(int *out_slot) {
+    INLINE bool next_tile(int *out_slot, key_tile_range *out_seen) {
         *out_slot = q.count % TILE_SLOTS;
         mbarrier_wait(barrier_address(Q_FULL, q.buffer()), q.parity());
         q.count++;
@@ -116,6 +116,7 @@ struct consumer {
         if constexpr (GENERAL) {
             clear_missing_rows(*out_slot);
         }
+        *out_seen = seen_in(*out_slot);
         return true;
     }
 
@@ -143,20 +144,9 @@ struct consumer {
         }
     }
 
-    /* The end of the key tiles that rows up to the last one see. */
-    INLINE int seen_end_of(const tile &at, int last_row) const {
-        const int keys = keys_end(p, at, place_of_row(p, last_row));
-        return min(at.key_tiles_end, max(key_tiles_begin_of(at) + 1, ceil_div(keys, TILE_KEYS)));
-    }
-
-    /* A warpgroup without a row in the sequence goes through one key tile, to no effect. */
-    INLINE void find_seen(int of_slot, int *out_begin, int *out_end) const {
+    INLINE key_tile_range seen_in(int of_slot) const {
         const tile &at = tile_in_slot(of_slot);
-        const int first = first_row(at);
-        const int last = min(rows_end_of(p, at), first + WARPGROUP_ROWS) - 1;
-        const int begin = key_tiles_begin_of(at);
-        *out_end = last < first ? begin + 1 : seen_end_of(at, last);
-        *out_begin = GENERAL ? max(begin, min(*out_end - 1, keys_begin(at, place_of_row(p, first)) / TILE_KEYS)) : 0;
+        return GENERAL ? at.seen[index] : find_seen(p, at, index);
     }
 
     INLINE void find_clear() {
@@ -221,8 +211,8 @@ struct consumer {
     /* Softmax of a tile's first S, which starts the rows. */
     INLINE void start_softmax() {
         change_scores(p, scores);
-        if (!is_clear(seen_end - 1)) {
-            hide(seen_end - 1);
+        if (!is_clear(seen.end - 1)) {
+            hide(seen.end - 1);
         }
         start_rows(&rows);
         softmax_by_maximum(scores, p.score_factor, false, &rows, weights);
@@ -266,10 +256,10 @@ struct consumer {
         const uint32_t parity = tails.parity();
         tails.count++;
         const int row = first_row(at);
-        if (seen_end < at.key_tiles_end || row >= at.rows_end) {
+        if (seen.end < at.key_tiles_end || row >= at.rows_end) {
             return;
         }
-        if (index > 0 && seen_end_of(at, row - 1) == at.key_tiles_end) {
+        if (index > 0 && at.seen[index - 1].end == at.key_tiles_end) {
             mbarrier_wait(clear, parity);
             return;
         }
@@ -387,11 +377,18 @@ struct consumer {
         finish_step(softmax_by_sum(scores, p.score_factor, &rows, weights));
     }
 
-    INLINE void pass_key_tile() {
-        wait_k();
-        release_k();
-        wait_v();
-        release_v();
+    INLINE void pass_k(int key_tiles) {
+        for (int i = 0; i < key_tiles; i++) {
+            wait_k();
+            release_k();
+        }
+    }
+
+    INLINE void pass_v(int key_tiles) {
+        for (int i = 0; i < key_tiles; i++) {
+            wait_v();
+            release_v();
+        }
     }
 
     /* A tile's first S, without a product of the tile before beside it. */
@@ -409,12 +406,12 @@ struct consumer {
         release_k();
     }
 
-    /* A tile that starts on its own. skipped: key tiles at its end that no row here sees; as many turns are taken as
-     * the others have steps, the last one for the first S. */
-    INLINE void start_tile(int skipped) {
-        for (int i = 0; i < skipped; i++) {
-            pass_key_tile();
-            if (i < skipped - 1) {
+    /* A tile that starts on its own, after some turns; the last of them is for the first S. */
+    INLINE void start_tile(int turns) {
+        for (int i = 0; i < turns; i++) {
+            pass_k(1);
+            pass_v(1);
+            if (i < turns - 1) {
                 take_turn();
                 pass_turn();
             }
@@ -422,15 +419,15 @@ struct consumer {
                 release_q(); /* the first step may be far yet, and O has long been read */
             }
         }
-        start_scores(slot, skipped > 0);
+        start_scores(slot, turns > 0);
     }
 
     INLINE void run_steps() {
-        int key_tile = seen_end - 2;
-        for (; key_tile >= max(seen_begin, clear_end); key_tile--) {
+        int key_tile = seen.end - 2;
+        for (; key_tile >= max(seen.begin, clear_end); key_tile--) {
             step_right(key_tile);
         }
-        for (; key_tile >= (GENERAL ? seen_begin : 0); key_tile--) {
+        for (; key_tile >= (GENERAL ? seen.begin : 0); key_tile--) {
             step_by_sum(key_tile);
         }
         release_q();
@@ -451,22 +448,31 @@ struct consumer {
         release_v();
     }
 
-    /* The same where no row here sees the first key tiles, unseen in number. The others take as many turns more in this
-     * tile, and so does this warpgroup before it waits for the next one: the producer fetches that when all are a step
-     * into this tile, and a warpgroup that skips key tiles gets there only in turn. */
-    INLINE void end_tile_early(int unseen) {
+    /* The same where the others take turns more in this tile. So does this warpgroup before it waits for the next one:
+     * the scout fetches that when all are a step into this tile, and a warpgroup whose key tiles begin late gets there
+     * only in turn. Returns how many of the first key tiles, which no row here sees, are left to pass. */
+    INLINE int end_tile_early(int turns, int unseen) {
         end_tile(true);
-        for (int i = 0; i < unseen; i++) {
-            pass_key_tile();
-            if (i < unseen - 1) {
+        for (int i = 0; i < turns; i++) {
+            if (unseen > 0) {
+                pass_k(1);
+                pass_v(1);
+                unseen--;
+            }
+            if (i < turns - 1) {
                 take_turn();
                 pass_turn();
             }
         }
+        return unseen;
     }
 
-    /* The turn between two tiles, in which the next one may start. */
-    INLINE void join_tiles(bool ended, bool more, bool starts, int next_slot) {
+    /* The turn between two tiles, in which the next one may start. passed: key tiles between those that rows here see
+     * of either. */
+    INLINE void join_tiles(bool ended, bool more, bool starts, int next_slot, int passed) {
+        if constexpr (GENERAL) {
+            pass_k(passed);
+        }
         if (starts && !ended) {
             multiply(next_slot);
         } else if (starts) {
@@ -477,6 +483,23 @@ struct consumer {
             take_turn();
             pass_turn();
         }
+        if constexpr (GENERAL) {
+            pass_v(passed);
+        }
+    }
+
+    /* Key tiles at a tile's end that no row here sees, and for which no turn is taken. */
+    INLINE int passed_before(int of_slot, const key_tile_range &of_tile) const {
+        const tile &at = tile_in_slot(of_slot);
+        return GENERAL ? at.key_tiles_end - of_tile.end - turns_before(at, of_tile) : 0;
+    }
+
+    INLINE void pass_before_start() {
+        if constexpr (GENERAL) {
+            const int passed = passed_before(slot, seen);
+            pass_k(passed);
+            pass_v(passed);
+        }
     }
 
     INLINE void run() {
@@ -484,20 +507,18 @@ struct consumer {
             pass_turn(); /* the turn starts at warpgroup 0 */
         }
         int next_slot = 0;
-        int next_begin = 0;
-        int next_end = 0;
-        bool more = next_tile(&next_slot);
-        if (more) {
-            find_seen(next_slot, &next_begin, &next_end);
-        }
+        key_tile_range next_seen = {0, 0};
+        bool more = next_tile(&next_slot, &next_seen);
         bool started = false; /* the first S of the next tile is there */
         while (more) {
             slot = next_slot;
-            seen_begin = next_begin;
-            seen_end = next_end;
+            seen = GENERAL ? seen_in(slot) : next_seen;
             find_clear();
+            if (!RUNS_ON || q.count == 1) {
+                pass_before_start();
+            }
             if (!started) {
-                start_tile(tile_in_slot(slot).key_tiles_end - seen_end);
+                start_tile(turns_before(tile_in_slot(slot), seen));
             }
             start_softmax();
             if constexpr (GENERAL) {
@@ -508,25 +529,23 @@ struct consumer {
                 output[i] = 0.0f;
             }
             run_steps();
-            const int unseen = GENERAL ? seen_begin - tile_in_slot(slot).key_tiles_begin : 0;
-            if (unseen > 0) {
-                end_tile_early(unseen);
+            const int turns = turns_after(tile_in_slot(slot), seen);
+            int passed = GENERAL ? seen.begin - tile_in_slot(slot).key_tiles_begin : 0;
+            if (turns > 0) {
+                passed = end_tile_early(turns, passed);
             }
             started = false;
             if (RUNS_ON) {
-                more = next_tile(&next_slot);
+                more = next_tile(&next_slot, &next_seen);
                 if (more) {
-                    find_seen(next_slot, &next_begin, &next_end);
-                    started = next_end == tile_in_slot(next_slot).key_tiles_end;
+                    started = turns_before(tile_in_slot(next_slot), next_seen) == 0;
+                    passed += passed_before(next_slot, next_seen);
                 }
             }
-            join_tiles(unseen > 0, RUNS_ON && more, started, next_slot);
+            join_tiles(turns > 0, RUNS_ON && more, started, next_slot, passed);
             finish_tile();
             if (!RUNS_ON) {
-                more = next_tile(&next_slot);
-                if (more) {
-                    find_seen(next_slot, &next_begin, &next_end);
-                }
+                more = next_tile(&next_slot, &next_seen);
             }
         }
         if (thread == 0) {

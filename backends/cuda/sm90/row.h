@@ -31,7 +31,7 @@ static_assert(PANELS_V <= PANELS, "O leaves through Q's buffer");
 constexpr int Q_BYTES = PANELS * TILE_ROWS * PANEL_BYTES;
 constexpr int K_BYTES = PANELS * TILE_KEYS * PANEL_BYTES;
 constexpr int V_BYTES = PANELS_V * TILE_KEYS * PANEL_BYTES;
-constexpr int CONTROL_BYTES = 512;
+constexpr int CONTROL_BYTES = 768;
 
 constexpr int RING_BYTES = STAGES * (K_BYTES + V_BYTES);
 constexpr int Q_BUFFERS = 2 * Q_BYTES + RING_BYTES + CONTROL_BYTES <= SHARED_BYTES_MAX ? 2 : 1;

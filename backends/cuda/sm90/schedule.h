@@ -12,6 +12,11 @@
 
 namespace {
 
+/* Key tiles of which some row of a warpgroup sees a key; one at least. */
+struct key_tile_range {
+    int begin, end;
+};
+
 /* A tile. The full and the causal kernel have the second half in their parameters, or as constants. */
 struct tile {
     int row;         /* the first, in its sequence; NO_TILE: there is none left */
@@ -26,6 +31,8 @@ struct tile {
     int left;                 /* row i sees the keys i + left to i + right */
     int right;
     int row_begin, key_begin; /* of the sequence along axis s */
+    int turns;                /* of each warpgroup */
+    key_tile_range seen[CONSUMERS];
 };
 
 constexpr int NO_TILE = -1;
@@ -71,6 +78,35 @@ INLINE int keys_end(const attune_sm90_forward_params &p, const tile &at, int pla
 
 INLINE int keys_begin(const tile &at, int place) {
     return GENERAL ? max(0, place + at.left) : 0;
+}
+
+/* A warpgroup without a row in the sequence goes through one key tile, to no effect. */
+INLINE key_tile_range find_seen(const attune_sm90_forward_params &p, const tile &at, int warpgroup) {
+    const int first = at.row + warpgroup * WARPGROUP_ROWS;
+    const int last = min(rows_end_of(p, at), first + WARPGROUP_ROWS) - 1;
+    const int begin = key_tiles_begin_of(at);
+    if (last < first) {
+        return {begin, begin + 1};
+    }
+    const int keys = keys_end(p, at, place_of_row(p, last));
+    const int end = min(at.key_tiles_end, max(begin + 1, ceil_div(keys, TILE_KEYS)));
+    const int seen = GENERAL ? keys_begin(at, place_of_row(p, first)) / TILE_KEYS : 0;
+    return {max(begin, min(end - 1, seen)), end};
+}
+
+/* ---- Turns ---- */
+
+/* Where warpgroups see different key tiles, as under a window, each may be as many of them ahead of another in a turn
+ * as the rings hold with one more to load. One whose key tiles begin later than that waits turn by turn. */
+constexpr int SKEW_MAX = GENERAL && STAGES > 3 ? STAGES - 3 : 0;
+
+INLINE int turns_before(const tile &at, const key_tile_range &seen) {
+    return max(0, at.key_tiles_end - seen.end - SKEW_MAX);
+}
+
+/* Of a warpgroup's turns in a tile, those left after its products. */
+INLINE int turns_after(const tile &at, const key_tile_range &seen) {
+    return GENERAL ? at.turns - turns_before(at, seen) - (seen.end - seen.begin) : 0;
 }
 
 /* ---- The full and the causal kernel: tiles are numbered ---- */
@@ -173,6 +209,24 @@ struct tile_search {
         at->key_tiles_begin = min(at->keys_begin / TILE_KEYS, at->key_tiles_end - 1);
     }
 
+    /* Each lane looks at a warpgroup; the first one writes. */
+    static INLINE void set_turns(const attune_sm90_forward_params &p, tile *out_tile) {
+        const int lane = threadIdx.x % LANES;
+        __syncwarp();
+        const key_tile_range seen = find_seen(p, *out_tile, min(lane, CONSUMERS - 1));
+        const int turns = __reduce_max_sync(ALL_LANES, turns_before(*out_tile, seen) + seen.end - seen.begin);
+        for (int i = 0; i < CONSUMERS; i++) {
+            const key_tile_range of_warpgroup = {__shfl_sync(ALL_LANES, seen.begin, i),
+                                                 __shfl_sync(ALL_LANES, seen.end, i)};
+            if (lane == 0) {
+                out_tile->seen[i] = of_warpgroup;
+            }
+        }
+        if (lane == 0) {
+            out_tile->turns = turns;
+        }
+    }
+
     /* The numbered tile, numbers rising from call to call: by class and sequence, in each the last rows of all heads
      * first. */
     INLINE void find(const attune_sm90_forward_params &p, int number, tile *out_tile) {
@@ -198,6 +252,7 @@ struct tile_search {
                 if (lane == 0) { /* who releases the slot to the consumers, too */
                     *out_tile = at;
                 }
+                set_turns(p, out_tile);
                 return;
             }
             tiles_before += __shfl_sync(ALL_LANES, through, LANES - 1);
