@@ -343,12 +343,6 @@ def general_cases(d, dv):
     yield Case(d, dv, sq=900, sk=300, left=30, right=20)
     yield Case(d, dv, sq=400, sk=400, left=20, right=10, align=DIAGONAL, diagonal=600)
     yield Case(d, dv, sq=3000, sk=3000, left=256, right=0, hq=4, hkv=2)
-    for softcap, multiple in ((30.0, 1.0), (5.0, 1.0), (5.0, 2.0), (5.0, 8.0), (15.0, 3.0), (1000.0, 30.0)):
-        yield Case(d, dv, sq=400, sk=500, softcap=softcap, multiple=multiple, right=0)
-    yield Case(d, dv, sq=400, sk=500, softcap=20.0, scale=-0.5)
-    yield Case(d, dv, sq=400, sk=900, softcap=2.0)
-    yield Case(d, dv, sq=400, sk=900, softcap=50.0, multiple=4.0, left=300, right=100)
-    yield Case(d, dv, sq=400, sk=900, softcap=50.0, edit=outliers)
     q, k = [100, 1, 0, 700, 193, 64, 300], [300, 1, 50, 700, 0, 129, 1000]
     for right in (OPEN, 0):
         yield Case(d, dv, lengths_q=q, lengths_k=k, right=right)
@@ -362,6 +356,8 @@ def general_cases(d, dv):
     yield Case(d, dv, sq=400, sk=500, used_k=[500, 450, 3, 0], edit=nan_tails)
     for page in (64, 16, 256, 1, 48, 100):
         yield Case(d, dv, sq=200, sk=600, used_k=[600, 333, 1, 0], page=page, right=0)
+    for page in (64, 16, 256, 3):  # more entries than a warp looks up at once
+        yield Case(d, dv, sq=200, sk=9000, used_k=[9000, 5333], page=page)
     yield Case(d, dv, sq=600, sk=600, used_k=[600, 517], page=16, left=70, right=0, hq=4, hkv=2)
     yield Case(d, dv, lengths_q=[3, 1, 40], sk=900, used_k=[900, 123, 64], page=64, right=0, hq=8, hkv=2)
     yield Case(d, dv, sq=300, sk=400, f32=True)
@@ -369,6 +365,21 @@ def general_cases(d, dv):
     for hq, sq in ((8, 1), (8, 5), (5, 3), (7, 40), (16, 16)):  # heads packed into a tile
         yield Case(d, dv, hq=hq, hkv=1, sq=sq, sk=777, right=0, b=3)
         yield Case(d, dv, hq=2 * hq, hkv=2, sq=sq, sk=777, left=100, right=10, sink=0.3)
+
+
+def softcap_cases(d, dv):
+    for softcap, multiple in ((30.0, 1.0), (5.0, 1.0), (5.0, 2.0), (5.0, 8.0), (15.0, 3.0), (1000.0, 30.0)):
+        yield Case(d, dv, sq=400, sk=500, softcap=softcap, multiple=multiple, right=0)
+    yield Case(d, dv, sq=400, sk=500, softcap=20.0, scale=-0.5)
+    yield Case(d, dv, sq=400, sk=900, softcap=2.0)
+    yield Case(d, dv, sq=400, sk=900, softcap=50.0, multiple=4.0, left=300, right=100)
+    yield Case(d, dv, sq=400, sk=900, softcap=50.0, edit=outliers)
+    q, k = [100, 1, 0, 700, 193, 64, 300], [300, 1, 50, 700, 0, 129, 1000]
+    yield Case(d, dv, b=3, hq=24, hkv=24, sq=2048, sk=2048, left=500, right=500, softcap=30.0)
+    yield Case(d, dv, lengths_q=q * 8, lengths_k=k * 8, right=0, hq=16, hkv=4, softcap=30.0)
+    yield Case(d, dv, sq=600, sk=600, used_k=[600, 517], page=16, left=70, right=0, hq=4, hkv=2, softcap=30.0)
+    yield Case(d, dv, sq=300, sk=400, f32=True, softcap=30.0)
+    yield Case(d, dv, hq=8, hkv=1, sq=5, sk=777, right=0, b=3, softcap=30.0)
 
 
 def nan_tails(case, q, k, v):
@@ -389,7 +400,7 @@ def cases_of_part(part, dtype):
         return
     d, dv = HEAD_DIMS[part]
     kinds = [("_full", plain_cases(d, dv)), ("_causal", causal_cases(d, dv)), ("", causal_cases(d, dv)),
-             ("", general_cases(d, dv))]
+             ("", general_cases(d, dv)), ("_softcap", softcap_cases(d, dv))]
     if part == "d64":
         kinds += [("_full_short", (case for case in plain_cases(d, dv) if case.sq <= 1024)),
                   ("_causal_short", (case for case in causal_cases(d, dv) if case.sq <= 2048)),

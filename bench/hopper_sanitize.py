@@ -51,13 +51,16 @@ def paged(d, dv, dtype, page=64):
                "o": torch.empty(b, sq, 2, dv, device="cuda", dtype=dtype),
                "used_k": torch.tensor(LENGTHS, dtype=torch.int32).to("cuda")}
     return Options(batch=b, rows=sq, keys=columns * page, heads_q=2, heads_kv=2, head_dim=d, head_dim_v=dv,
-                   page_size=page, softcap=30.0, scale=d**-0.5), tensors
+                   page_size=page, scale=d**-0.5), tensors
 
 
 def problems(kind, d, dv, dtype):
     if kind.startswith(("_full", "_causal")):
         return [dense(d, dv, dtype, kind.startswith("_causal"))]
-    return [dense(d, dv, dtype, True, left=150), packed(d, dv, dtype), paged(d, dv, dtype)]
+    made = [dense(d, dv, dtype, True, left=150), packed(d, dv, dtype), paged(d, dv, dtype)]
+    for options, _ in made:
+        options.softcap = 30.0 if kind == "_softcap" else 0.0
+    return made
 
 
 def main():
@@ -66,8 +69,8 @@ def main():
     with torch.cuda.stream(torch.cuda.Stream()):
         for name, dtype in (("bf16", torch.bfloat16), ("f16", torch.float16)):
             for size, (d, dv) in HEAD_DIMS.items():
-                kinds = ("_full", "_causal", "") + (("_full_short", "_causal_short", "_short") if d == 64 else ())
-                for kind in kinds:
+                short = ("_full_short", "_causal_short", "_short") if d == 64 else ()
+                for kind in ("_full", "_causal", "", "_softcap", *short):
                     for options, tensors in problems(kind, d, dv, dtype):
                         plan = rows.plan(options, tensors, f"sm90_forward_{name}_{size}{kind}")
                         plan.run()

@@ -42,10 +42,12 @@
 #define FAMILY_hopper_causal   attune_cuda_hopper_forward
 
 #define FEATURES_hopper_general                                                                                        \
-    (FEATURES_hopper_causal | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_VARLEN_Q |               \
-     ATTUNE_FEATURE_VARLEN_K | ATTUNE_FEATURE_SEQUSED_Q | ATTUNE_FEATURE_SEQUSED_K | ATTUNE_FEATURE_PAGED |            \
-     ATTUNE_FEATURE_F32_OUT)
+    (FEATURES_hopper_causal | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_VARLEN_Q | ATTUNE_FEATURE_VARLEN_K |              \
+     ATTUNE_FEATURE_SEQUSED_Q | ATTUNE_FEATURE_SEQUSED_K | ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_F32_OUT)
 #define FAMILY_hopper_general attune_cuda_hopper_forward
+
+#define FEATURES_hopper_softcap (FEATURES_hopper_general | ATTUNE_FEATURE_SOFTCAP)
+#define FAMILY_hopper_softcap   attune_cuda_hopper_forward
 
 #define FEATURES_decode                                                                                                \
     (ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_DIAGONAL | ATTUNE_FEATURE_SOFTCAP |                \

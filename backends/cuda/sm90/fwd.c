@@ -20,7 +20,7 @@
 /* Axes of q, k, v and o. */
 enum { AXIS_B, AXIS_S, AXIS_H, AXIS_D };
 
-/* ---- The three kinds of rows ---- */
+/* ---- The four kinds of rows ---- */
 
 static bool is_general(const attune_kernel_row *row) {
     return (row->features & ATTUNE_FEATURE_PAGED) != 0; /* which no lean row has */
@@ -137,6 +137,10 @@ static bool accepts(const struct attune_cuda_device *device, const attune_kernel
     (void)device;
     if (!accepts_sizes(row, problem, reason) || !accepts_keys(row, problem, reason) ||
         !accepts_layouts(problem, reason)) {
+        return false;
+    }
+    if ((row->features & ATTUNE_FEATURE_SOFTCAP) != 0 && (problem->features & ATTUNE_FEATURE_SOFTCAP) == 0) {
+        snprintf(reason, ATTUNE_REASON_MAX, "scores are not capped, and this row caps them");
         return false;
     }
     if (!is_general(row) && pack_heads(row, problem) > 1) {

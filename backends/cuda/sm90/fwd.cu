@@ -3,9 +3,9 @@
  * of the others.
  *
  * A launch is as many work-groups as the device has processors; each goes from tile to tile of 64 rows for every
- * consumer warpgroup. Warpgroup 0 is the producer. The others have S, P and O in registers and pass through the key
- * tiles downwards, in each step S of one key tile and O += P V of the one before. Where there are two Q buffers the
- * pipeline runs on from tile to tile: the first S of the next one is computed beside the last P V of this one.
+ * consumer warpgroup. Warpgroup 0 loads. The others have S, P and O in registers and pass through the key tiles
+ * downwards, in each step S of one key tile and O += P V of the one before. Where there are two Q buffers the pipeline
+ * runs on from tile to tile: the first S of the next one is computed beside the last P V of this one.
  *
  * Compiled once per row of kernels.def; see row.h. docs/notes/hopper-forward.md says what was tried and measured.
  * Source: Shah et al., FlashAttention-3 (arXiv 2407.08608), algorithms 1 and 2.
@@ -38,16 +38,16 @@ struct consumer {
     float scores[SCORES];
     uint32_t weights[WEIGHTS];
     float output[OUTPUTS];
+    bool has_output; /* else the next product overwrites it */
     row_pair rows;
 
     /* The tile in hand: its slot, and the key tiles that are there, that some row of this warpgroup sees, and that
      * all of its rows see. */
     int slot;
-    key_tile_range seen;
-    int clear_begin, clear_end;
+    key_tile_range seen, clear;
 
     INLINE explicit consumer(const attune_sm90_forward_params &params, int warpgroup)
-        : p(params), index(warpgroup), thread(threadIdx.x % WARPGROUP), lane(threadIdx.x % LANES) {
+        : p(params), index(warpgroup), thread(threadIdx.x % WARPGROUP), lane(threadIdx.x % LANES), output{} {
     }
 
     /* ---- Waiting and releasing ---- */
@@ -129,6 +129,7 @@ struct consumer {
             return;
         }
         unsigned char *rows_of_q = shared + of_slot % Q_BUFFERS * Q_BYTES + index * WARPGROUP_ROWS * PANEL_BYTES;
+#pragma unroll 1
         for (int panel = 0; panel < PANELS; panel++) {
             clear_rows(rows_of_q + panel * TILE_ROWS * PANEL_BYTES, present, WARPGROUP_ROWS);
         }
@@ -139,6 +140,7 @@ struct consumer {
     INLINE void clear_rows(unsigned char *panel, int begin, int end) {
         uint4 *chunks = reinterpret_cast<uint4 *>(panel);
         constexpr int chunks_of_row = PANEL_BYTES / sizeof(uint4);
+#pragma unroll 1
         for (int i = begin * chunks_of_row + thread; i < end * chunks_of_row; i += WARPGROUP) {
             chunks[i] = make_uint4(0, 0, 0, 0);
         }
@@ -146,17 +148,12 @@ struct consumer {
 
     INLINE key_tile_range seen_in(int of_slot) const {
         const tile &at = tile_in_slot(of_slot);
-        return GENERAL ? at.seen[index] : find_seen(p, at, index);
+        return GENERAL ? at.of[index].seen : find_seen(p, at, index);
     }
 
-    INLINE void find_clear() {
-        const tile &at = tile_in_slot(slot);
-        const int first = first_row(at);
-        clear_end = max(0, keys_end(p, at, place_of_row(p, first))) / TILE_KEYS;
-        if constexpr (GENERAL) {
-            const int last = place_of_row(p, first + WARPGROUP_ROWS - 1);
-            clear_begin = ceil_div(keys_begin(at, last), TILE_KEYS);
-        }
+    INLINE key_tile_range clear_in(int of_slot) const {
+        const tile &at = tile_in_slot(of_slot);
+        return GENERAL ? at.of[index].clear : find_clear(p, at, index);
     }
 
     /* ---- Scores ---- */
@@ -204,14 +201,10 @@ struct consumer {
         }
     }
 
-    INLINE bool is_clear(int key_tile) const {
-        return key_tile < clear_end && (!GENERAL || key_tile >= clear_begin);
-    }
-
     /* Softmax of a tile's first S, which starts the rows. */
     INLINE void start_softmax() {
         change_scores(p, scores);
-        if (!is_clear(seen.end - 1)) {
+        if (seen.end > clear.end || seen.end <= clear.begin) {
             hide(seen.end - 1);
         }
         start_rows(&rows);
@@ -230,9 +223,10 @@ struct consumer {
         mma_fence();
 #pragma unroll
         for (int step = 0; step < TILE_KEYS / 16; step++) {
-            product<HEAD_DIM_V>::from_registers(output, weights + 4 * step,
-                                                v_tile + descriptor_step(step * 16 * PANEL_BYTES));
+            product<HEAD_DIM_V>::from_registers(
+                output, weights + 4 * step, v_tile + descriptor_step(step * 16 * PANEL_BYTES), step > 0 || has_output);
         }
+        has_output = true;
         mma_commit();
     }
 
@@ -259,12 +253,13 @@ struct consumer {
         if (seen.end < at.key_tiles_end || row >= at.rows_end) {
             return;
         }
-        if (index > 0 && at.seen[index - 1].end == at.key_tiles_end) {
+        if (index > 0 && at.of[index - 1].seen.end == at.key_tiles_end) {
             mbarrier_wait(clear, parity);
             return;
         }
         wait_v();
         unsigned char *to = shared + V_OFFSET + v.buffer() * V_BYTES;
+#pragma unroll 1
         for (int panel = 0; panel < PANELS_V; panel++) {
             clear_rows(to + panel * TILE_KEYS * PANEL_BYTES, first, TILE_KEYS);
         }
@@ -356,28 +351,25 @@ struct consumer {
         release_q();
     }
 
-    /* At the right end of what rows see, where some may not have seen a key yet. */
-    INLINE void step_right(int key_tile) {
+    /* Where some rows may not see all keys, or not have seen one yet. */
+    INLINE void step_at_end(int key_tile) {
         multiply(slot);
         change_scores(p, scores);
         hide(key_tile);
         finish_step(softmax_by_maximum(scores, p.score_factor, false, &rows, weights));
     }
 
-    INLINE void step_by_sum(int key_tile) {
+    INLINE void step_by_sum() {
         multiply(slot);
-        if (GENERAL && p.score_change == ATTUNE_SM90_SCORE_TANH && is_clear(key_tile)) {
+        if constexpr (SOFTCAP) {
             finish_step(softmax_capped_by_sum(p, scores, &rows, weights));
-            return;
+        } else {
+            finish_step(softmax_by_sum(scores, p.score_factor, &rows, weights));
         }
-        change_scores(p, scores);
-        if (GENERAL && !is_clear(key_tile)) {
-            hide(key_tile);
-        }
-        finish_step(softmax_by_sum(scores, p.score_factor, &rows, weights));
     }
 
     INLINE void pass_k(int key_tiles) {
+#pragma unroll 1
         for (int i = 0; i < key_tiles; i++) {
             wait_k();
             release_k();
@@ -385,6 +377,7 @@ struct consumer {
     }
 
     INLINE void pass_v(int key_tiles) {
+#pragma unroll 1
         for (int i = 0; i < key_tiles; i++) {
             wait_v();
             release_v();
@@ -408,6 +401,7 @@ struct consumer {
 
     /* A tile that starts on its own, after some turns; the last of them is for the first S. */
     INLINE void start_tile(int turns) {
+#pragma unroll 1
         for (int i = 0; i < turns; i++) {
             pass_k(1);
             pass_v(1);
@@ -422,13 +416,22 @@ struct consumer {
         start_scores(slot, turns > 0);
     }
 
+    /* The keys' right end, what all rows see, and the left end, in two loops: code that is jumped over is slow, too. */
     INLINE void run_steps() {
         int key_tile = seen.end - 2;
-        for (; key_tile >= max(seen.begin, clear_end); key_tile--) {
-            step_right(key_tile);
-        }
-        for (; key_tile >= (GENERAL ? seen.begin : 0); key_tile--) {
-            step_by_sum(key_tile);
+        int ends_at = max(seen.begin, clear.end);
+        while (true) {
+#pragma unroll 1
+            for (; key_tile >= ends_at; key_tile--) {
+                step_at_end(key_tile);
+            }
+            if (key_tile < seen.begin) {
+                break;
+            }
+            ends_at = seen.begin;
+            for (; key_tile >= max(seen.begin, clear.begin); key_tile--) {
+                step_by_sum();
+            }
         }
         release_q();
     }
@@ -453,6 +456,7 @@ struct consumer {
      * only in turn. Returns how many of the first key tiles, which no row here sees, are left to pass. */
     INLINE int end_tile_early(int turns, int unseen) {
         end_tile(true);
+#pragma unroll 1
         for (int i = 0; i < turns; i++) {
             if (unseen > 0) {
                 pass_k(1);
@@ -513,7 +517,7 @@ struct consumer {
         while (more) {
             slot = next_slot;
             seen = GENERAL ? seen_in(slot) : next_seen;
-            find_clear();
+            clear = clear_in(slot);
             if (!RUNS_ON || q.count == 1) {
                 pass_before_start();
             }
@@ -524,10 +528,7 @@ struct consumer {
             if constexpr (GENERAL) {
                 clear_tail();
             }
-#pragma unroll
-            for (int i = 0; i < OUTPUTS; i++) {
-                output[i] = 0.0f;
-            }
+            has_output = false;
             run_steps();
             const int turns = turns_after(tile_in_slot(slot), seen);
             int passed = GENERAL ? seen.begin - tile_in_slot(slot).key_tiles_begin : 0;

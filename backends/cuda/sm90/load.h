@@ -167,6 +167,7 @@ template <bool IS_K> struct key_loader {
         const int first = GENERAL ? at.key_begin : 0;
         const int begin = first + key_tiles_begin_of(at) * TILE_KEYS;
         int row = first + at.key_tiles_end * TILE_KEYS;
+#pragma unroll 1
         while (row > begin) {
             row -= TILE_KEYS;
             wait_empty();
@@ -179,6 +180,7 @@ template <bool IS_K> struct key_loader {
 
     /* pages: what find_pages has found, the first box in the numbered lane. in_page: where that lies in its page. */
     INLINE void copy_boxes(int pages, int lane, int in_page, const tile &at, int key_tile, int head) {
+#pragma unroll 1
         for (int box = 0; box < p.page_boxes; box++) {
             if (box > 0 && box % LANES == 0) {
                 pages = find_pages(p, at, key_tile, box);
@@ -198,6 +200,7 @@ template <bool IS_K> struct key_loader {
         int pages_ahead = find_pages(p, at, key_tile - p.page_tiles, 0);
         int lane = 0;
         int in_page = key_tile * TILE_KEYS % p.page_size;
+#pragma unroll 1
         for (; key_tile >= at.key_tiles_begin; key_tile--) {
             if (lane == p.page_tiles * p.page_boxes) {
                 pages = pages_ahead;

@@ -102,9 +102,9 @@ template <int N> INLINE void pin(uint32_t (&registers)[N]) {
 template <int N> struct product;
 
 /* from_shared: C = A B, or C += A B; both operands from shared memory, K-major. from_shared_mn: the same with B
- * MN-major, which the last immediate says. from_registers: C += A B, B MN-major. The numbers are those of the operands
- * that follow the accumulators. */
-#define PRODUCT(n, registers, r0, r1, r2, r3, r4)                                                                      \
+ * MN-major, which the last immediate says. from_registers: C = A B, or C += A B, B MN-major. The numbers are those of
+ * the operands that follow the accumulators. */
+#define PRODUCT(n, registers, r0, r1, r2, r3, r4, r5)                                                                  \
     template <> struct product<n> {                                                                                    \
         static INLINE void from_shared(float (&c)[registers], uint64_t a, uint64_t b, int accumulates) {               \
             asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" #r2 ", 0;\n"                                       \
@@ -120,20 +120,21 @@ template <int N> struct product;
                          : BOUND_##registers                                                                           \
                          : "l"(a), "l"(b), "r"(accumulates));                                                          \
         }                                                                                                              \
-        static INLINE void from_registers(float (&c)[registers], const uint32_t *a, uint64_t b) {                      \
-            asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." ELEMENT "." ELEMENT " {" NAMES_##registers  \
-                         "}, {%" #r0 ",%" #r1 ",%" #r2 ",%" #r3 "}, %" #r4 ", 1, 1, 1, 1;"                             \
+        static INLINE void from_registers(float (&c)[registers], const uint32_t *a, uint64_t b, int accumulates = 1) { \
+            asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" #r5 ", 0;\n"                                       \
+                         "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." ELEMENT "." ELEMENT " {" NAMES_##registers  \
+                         "}, {%" #r0 ",%" #r1 ",%" #r2 ",%" #r3 "}, %" #r4 ", adds, 1, 1, 1;\n}"                       \
                          : BOUND_##registers                                                                           \
-                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                        \
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulates));                      \
         }                                                                                                              \
     };
-PRODUCT(32, 16, 16, 17, 18, 19, 20)
-PRODUCT(64, 32, 32, 33, 34, 35, 36)
-PRODUCT(96, 48, 48, 49, 50, 51, 52)
-PRODUCT(112, 56, 56, 57, 58, 59, 60)
-PRODUCT(128, 64, 64, 65, 66, 67, 68)
-PRODUCT(192, 96, 96, 97, 98, 99, 100)
-PRODUCT(256, 128, 128, 129, 130, 131, 132)
+PRODUCT(32, 16, 16, 17, 18, 19, 20, 21)
+PRODUCT(64, 32, 32, 33, 34, 35, 36, 37)
+PRODUCT(96, 48, 48, 49, 50, 51, 52, 53)
+PRODUCT(112, 56, 56, 57, 58, 59, 60, 61)
+PRODUCT(128, 64, 64, 65, 66, 67, 68, 69)
+PRODUCT(192, 96, 96, 97, 98, 99, 100, 101)
+PRODUCT(256, 128, 128, 129, 130, 131, 132, 133)
 
 } // namespace
 

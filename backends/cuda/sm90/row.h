@@ -10,10 +10,12 @@
 
 namespace {
 
-/* Which keys a row sees: all, those up to its diagonal, or whatever the general kernel's options say. */
+/* Which keys a row sees: all, those up to its diagonal, or whatever the general kernel's options say. That kernel with
+ * softcap is one of its own: code that others jump over costs them instruction cache between tiles. */
 constexpr bool FULL = is_same_text(columns::FEATURES, "hopper_full");
 constexpr bool CAUSAL = is_same_text(columns::FEATURES, "hopper_causal");
-constexpr bool GENERAL = is_same_text(columns::FEATURES, "hopper_general");
+constexpr bool SOFTCAP = is_same_text(columns::FEATURES, "hopper_softcap");
+constexpr bool GENERAL = SOFTCAP || is_same_text(columns::FEATURES, "hopper_general");
 static_assert(FULL || CAUSAL || GENERAL, "the row is not of this family");
 
 constexpr int CONSUMERS = TILE_ROWS / WARPGROUP_ROWS;
@@ -31,7 +33,7 @@ static_assert(PANELS_V <= PANELS, "O leaves through Q's buffer");
 constexpr int Q_BYTES = PANELS * TILE_ROWS * PANEL_BYTES;
 constexpr int K_BYTES = PANELS * TILE_KEYS * PANEL_BYTES;
 constexpr int V_BYTES = PANELS_V * TILE_KEYS * PANEL_BYTES;
-constexpr int CONTROL_BYTES = 768;
+constexpr int CONTROL_BYTES = 896;
 
 constexpr int RING_BYTES = STAGES * (K_BYTES + V_BYTES);
 constexpr int Q_BUFFERS = 2 * Q_BYTES + RING_BYTES + CONTROL_BYTES <= SHARED_BYTES_MAX ? 2 : 1;

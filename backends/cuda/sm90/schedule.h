@@ -12,7 +12,6 @@
 
 namespace {
 
-/* Key tiles of which some row of a warpgroup sees a key; one at least. */
 struct key_tile_range {
     int begin, end;
 };
@@ -32,7 +31,9 @@ struct tile {
     int right;
     int row_begin, key_begin; /* of the sequence along axis s */
     int turns;                /* of each warpgroup */
-    key_tile_range seen[CONSUMERS];
+    struct {
+        key_tile_range seen, clear;
+    } of[CONSUMERS];
 };
 
 constexpr int NO_TILE = -1;
@@ -80,7 +81,8 @@ INLINE int keys_begin(const tile &at, int place) {
     return GENERAL ? max(0, place + at.left) : 0;
 }
 
-/* A warpgroup without a row in the sequence goes through one key tile, to no effect. */
+/* The key tiles of which some row of a warpgroup sees a key. One without a row in the sequence goes through one key
+ * tile, to no effect. */
 INLINE key_tile_range find_seen(const attune_sm90_forward_params &p, const tile &at, int warpgroup) {
     const int first = at.row + warpgroup * WARPGROUP_ROWS;
     const int last = min(rows_end_of(p, at), first + WARPGROUP_ROWS) - 1;
@@ -92,6 +94,16 @@ INLINE key_tile_range find_seen(const attune_sm90_forward_params &p, const tile 
     const int end = min(at.key_tiles_end, max(begin + 1, ceil_div(keys, TILE_KEYS)));
     const int seen = GENERAL ? keys_begin(at, place_of_row(p, first)) / TILE_KEYS : 0;
     return {max(begin, min(end - 1, seen)), end};
+}
+
+/* Those of which all rows of a warpgroup see all keys, and whose scores need no change. */
+INLINE key_tile_range find_clear(const attune_sm90_forward_params &p, const tile &at, int warpgroup) {
+    const int first = at.row + warpgroup * WARPGROUP_ROWS;
+    if (!SOFTCAP && p.score_change != ATTUNE_SM90_SCORE_AS_IS) {
+        return {0, 0};
+    }
+    const int begin = GENERAL ? keys_begin(at, place_of_row(p, first + WARPGROUP_ROWS - 1)) : 0;
+    return {ceil_div(begin, TILE_KEYS), max(0, keys_end(p, at, place_of_row(p, first))) / TILE_KEYS};
 }
 
 /* ---- Turns ---- */
@@ -214,12 +226,16 @@ struct tile_search {
         const int lane = threadIdx.x % LANES;
         __syncwarp();
         const key_tile_range seen = find_seen(p, *out_tile, min(lane, CONSUMERS - 1));
+        const key_tile_range clear = find_clear(p, *out_tile, min(lane, CONSUMERS - 1));
         const int turns = __reduce_max_sync(ALL_LANES, turns_before(*out_tile, seen) + seen.end - seen.begin);
+#pragma unroll 1
         for (int i = 0; i < CONSUMERS; i++) {
-            const key_tile_range of_warpgroup = {__shfl_sync(ALL_LANES, seen.begin, i),
-                                                 __shfl_sync(ALL_LANES, seen.end, i)};
+            const key_tile_range seen_there = {__shfl_sync(ALL_LANES, seen.begin, i),
+                                               __shfl_sync(ALL_LANES, seen.end, i)};
+            const key_tile_range clear_there = {__shfl_sync(ALL_LANES, clear.begin, i),
+                                                __shfl_sync(ALL_LANES, clear.end, i)};
             if (lane == 0) {
-                out_tile->seen[i] = of_warpgroup;
+                out_tile->of[i] = {seen_there, clear_there};
             }
         }
         if (lane == 0) {

@@ -60,11 +60,11 @@ INLINE void tanh_scores(float (&scores)[SCORES], float factor) {
 }
 
 INLINE void change_scores(const attune_sm90_forward_params &p, float (&scores)[SCORES]) {
-    if (p.score_change == ATTUNE_SM90_SCORE_AS_IS) {
+    if constexpr (SOFTCAP) {
+        tanh_scores(scores, p.change_factor);
         return;
     }
-    if (GENERAL && p.score_change == ATTUNE_SM90_SCORE_TANH) {
-        tanh_scores(scores, p.change_factor);
+    if (p.score_change == ATTUNE_SM90_SCORE_AS_IS) {
         return;
     }
 #pragma unroll

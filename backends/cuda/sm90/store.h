@@ -40,11 +40,12 @@ struct output_row {
 };
 
 INLINE output_row find_output_row(const attune_sm90_forward_params &p, const tile &at, int row) {
-    output_row found;
-    found.exists = row < rows_end_of(p, at);
-    found.place = place_of_row(p, row);
-    found.head = GENERAL ? at.head * p.pack + row % p.pack : at.head;
-    return found;
+    const bool exists = row < rows_end_of(p, at);
+    if (GENERAL && p.pack > 1) {
+        const int place = row / p.pack;
+        return {exists, place, at.head * p.pack + row - place * p.pack};
+    }
+    return {exists, row, at.head};
 }
 
 INLINE int64_t element_offset(const attune_sm90_operand &operand, int64_t i0, int64_t i1, int64_t i2) {
