@@ -98,6 +98,19 @@ static void add_ways(struct conform_list *list, const struct injection *what, co
     }
 }
 
+/* Kernels are made for sizes of heads. */
+static void add_head_sizes(struct conform_list *list, const struct injection *what, struct conform_options options) {
+    static const int64_t sizes[][2] = {{96, 96}, {128, 128}, {192, 128}, {192, 192}, {256, 256}};
+    options.rows = 70;
+    options.keys = 150;
+    options.causal = true;
+    for (size_t n = 0; n < COUNT(sizes); n++) {
+        options.head_dim = sizes[n][0];
+        options.head_dim_v = sizes[n][1];
+        conform_list_add(list, "edge", what->detail, &options);
+    }
+}
+
 /* ---- Softcap makes an ordinary score of an infinite one, and lets none of its gradient through ---- */
 
 static void add_softcap(struct conform_list *list, const struct injection *what, struct conform_options options) {
@@ -130,6 +143,7 @@ static void add_injection(struct conform_list *list, const struct injection *wha
     conform_list_add(list, "edge", what->detail, &options);
     if (what->takes_ways) {
         add_ways(list, what, &start);
+        add_head_sizes(list, what, start);
     }
     if (what->takes_softcap) {
         add_softcap(list, what, start);
