@@ -22,6 +22,7 @@ class Backward:
     """A plan over a cell's inputs, with gradients, a workspace and a stream of its own."""
 
     def __init__(self, device, inputs, causal, deterministic):
+        torch.cuda.synchronize()  # what draws the inputs is on another stream
         q, k, v = inputs.sets[0]
         self.native = torch.cuda.Stream()
         self.stream = device.wrap_stream(self.native.cuda_stream)
