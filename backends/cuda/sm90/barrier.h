@@ -45,6 +45,21 @@ INLINE void named_barrier_sync(int name, int threads) {
     asm volatile("bar.sync %0, %1;" ::"r"(name), "r"(threads) : "memory");
 }
 
+/* Whether any thread says so. */
+INLINE bool named_barrier_or(int name, int threads, bool says) {
+    int any;
+    asm volatile("{\n"
+                 ".reg .pred own, found;\n"
+                 "setp.ne.s32 own, %3, 0;\n"
+                 "bar.red.or.pred found, %1, %2, own;\n"
+                 "selp.s32 %0, 1, 0, found;\n"
+                 "}"
+                 : "=r"(any)
+                 : "r"(name), "r"(threads), "r"(static_cast<int>(says))
+                 : "memory");
+    return any != 0;
+}
+
 INLINE void named_barrier_arrive(int name, int threads) {
     asm volatile("bar.arrive %0, %1;" ::"r"(name), "r"(threads) : "memory");
 }

@@ -201,6 +201,7 @@ static void set_workspace(const struct attune_cuda_plan *plan, const attune_bind
 static void set_params(const struct attune_cuda_plan *plan, const attune_bindings *bindings,
                        attune_sm90_backward_params *params) {
     const attune_problem *problem = &plan->problem;
+    params->direct_q = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_Q);
     params->direct_v = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_V);
     params->o = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_O);
     params->direct_dout = attune_cuda_operand_bind(plan, bindings, ATTUNE_OPERAND_DOUT);

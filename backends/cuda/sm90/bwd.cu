@@ -33,15 +33,14 @@ INLINE void load_keys(const key_tile &at, const CUtensorMap &map, int panels, in
     }
 }
 
-/* A tile of Q or dO, and a value for each of its rows. */
+/* A tile of Q or dO; bytes: of what else comes with it. */
 INLINE void load_rows(const walk &at, const CUtensorMap &map, int panels, uint32_t to, uint32_t full,
-                      attune_sm90_steps step, const float *values, uint32_t values_to, uint64_t policy) {
-    mbarrier_expect(full, panels * TILE_ROWS * PANEL_BYTES + ROW_BYTES);
+                      attune_sm90_steps step, int bytes, uint64_t policy) {
+    mbarrier_expect(full, panels * TILE_ROWS * PANEL_BYTES + bytes);
     for (int panel = 0; panel < panels; panel++) {
         copy_box(to + panel * TILE_ROWS * PANEL_BYTES, map, full, panel * PANEL,
                  at.at.in.row_begin + at.tile * TILE_ROWS, at.head() * step.head, at.at.in.batch * step.batch, policy);
     }
-    copy_bytes(values_to, values + int64_t{at.place()} * ROW_VALUES, full, ROW_BYTES);
 }
 
 INLINE void run_loader(const attune_sm90_backward_params &p, const key_tile &at) {
@@ -59,11 +58,14 @@ INLINE void run_loader(const attune_sm90_backward_params &p, const key_tile &at)
         const int stage = rows.buffer();
         mbarrier_wait(barrier_address(Q_EMPTY, stage), rows.parity() ^ 1);
         load_rows(step, p.q, PANELS, shared_address(Q_OFFSET) + stage * Q_BYTES, barrier_address(Q_FULL, stage),
-                  p.q_step, p.row_lse, shared_address(LSE_OFFSET) + stage * ROW_BYTES, read_again);
+                  p.q_step, 0, read_again);
+        const uint32_t full = barrier_address(DOUT_FULL, stage);
         mbarrier_wait(barrier_address(DOUT_EMPTY, stage), rows.parity() ^ 1);
-        load_rows(step, p.dout, PANELS_V, shared_address(DOUT_OFFSET) + stage * DOUT_BYTES,
-                  barrier_address(DOUT_FULL, stage), p.dout_step, p.row_sum,
-                  shared_address(SUM_OFFSET) + stage * ROW_BYTES, read_again);
+        load_rows(step, p.dout, PANELS_V, shared_address(DOUT_OFFSET) + stage * DOUT_BYTES, full, p.dout_step,
+                  2 * ROW_BYTES, read_again);
+        const int64_t values = int64_t{step.place()} * ROW_VALUES;
+        copy_bytes(shared_address(LSE_OFFSET) + stage * ROW_BYTES, p.row_lse + values, full, ROW_BYTES);
+        copy_bytes(shared_address(SUM_OFFSET) + stage * ROW_BYTES, p.row_sum + values, full, ROW_BYTES);
         rows.count++;
     }
 }
@@ -165,6 +167,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         }
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(CONSUMER_REGISTERS));
-        consumer_of<WIDE>::type(p, at, warpgroup - 1).run();
+        using consumer = consumer_of<WIDE>::type;
+        if (ONE_WALK || is_any_marked(p, at)) {
+            consumer(p, at, warpgroup - 1).run<true>();
+        } else {
+            consumer(p, at, warpgroup - 1).run<ONE_WALK>();
+        }
     }
 }

@@ -19,7 +19,7 @@
 typedef struct attune_sm90_backward_params {
     /* Axes (d, s, h, b). q and dout have boxes of a tile's rows, the others of 64 keys. */
     CUtensorMap q, k, v, dout, dk, dv;
-    attune_cuda_operand direct_v, o, direct_dout, lse, dlse, dq, sink,
+    attune_cuda_operand direct_q, direct_v, o, direct_dout, lse, dlse, dq, sink,
         dsink; /* what is read or written without a map */
 
     /* In the workspace, for each tile of rows: lse in units of log2, the row sums less dlse, and dq / scale in the

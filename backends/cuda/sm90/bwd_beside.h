@@ -56,20 +56,6 @@ INLINE constexpr int lanes_for(int chunks) {
     return chunks <= 8 ? 8 : chunks <= 16 ? 16 : 32;
 }
 
-INLINE float low_of(uint32_t pair) {
-    if constexpr (IS_F16) {
-        float value;
-        asm("{.reg .b16 low, high;\nmov.b32 {low, high}, %1;\ncvt.f32.f16 %0, low;}" : "=f"(value) : "r"(pair));
-        return value;
-    } else {
-        return __uint_as_float(pair << 16);
-    }
-}
-
-INLINE float high_of(uint32_t pair) {
-    return IS_F16 ? low_of(pair >> 16) : __uint_as_float(pair & 0xFFFF0000u);
-}
-
 INLINE float dot_of_pairs(uint32_t a, uint32_t b, float sum) {
     return fmaf(low_of(a), low_of(b), fmaf(high_of(a), high_of(b), sum));
 }
@@ -91,15 +77,15 @@ template <int SPAN> INLINE float sum_lanes(float value) {
     return value;
 }
 
-/* NaN, once met, stays. */
-INLINE float largest_of(float a, float b) {
-    return a >= b || a != a ? a : b;
+/* What is not finite makes dS not finite, whatever its factor is: the range is that of the rest. */
+INLINE float larger_finite(float largest, float value) {
+    return value > largest && value < ATTUNE_INFINITY ? value : largest;
 }
 
 INLINE void note_largest_of_warp(const attune_sm90_backward_params &p, int which, float value) {
 #pragma unroll
     for (int step = LANES / 2; step > 0; step /= 2) {
-        value = largest_of(value, __shfl_xor_sync(ALL_LANES, value, step));
+        value = fmaxf(value, __shfl_xor_sync(ALL_LANES, value, step));
     }
     if (threadIdx.x % LANES == 0) {
         note_largest(p, which, value);
@@ -113,12 +99,25 @@ INLINE float find_row_lse(const attune_sm90_backward_params &p, const row_tile &
     return lse == -ATTUNE_INFINITY ? ATTUNE_INFINITY : lse * ATTUNE_LOG2_E - WEIGHT_SHIFT;
 }
 
+/* Whether this lane's columns of a row of q are all finite. Asked where lse does not tell: softcap makes an ordinary
+ * score of an infinite one, and beside a sink a row with only scores of -inf is an ordinary row. */
+INLINE bool is_q_finite(const attune_sm90_backward_params &p, const row_tile &at, int row, int column, int step) {
+    bool finite = true;
+    for (; column < p.head_dim; column += step) {
+        const uint4 q = chunk_of(p.direct_q, at, row, column);
+        finite =
+            finite && finite_of(q.x) == q.x && finite_of(q.y) == q.y && finite_of(q.z) == q.z && finite_of(q.w) == q.w;
+    }
+    return finite;
+}
+
 /* The row sums of dO O, less dlse, and lse. */
 INLINE void sum_rows(const attune_sm90_backward_params &p, const row_tile &at) {
     constexpr int lanes = lanes_for(HEAD_DIM_V / CHUNK);
     constexpr int rows_at_once = BESIDE_THREADS / lanes;
     const int column = threadIdx.x % lanes * CHUNK;
-    bool is_marked = false; /* NaN, or sees no key */
+    const bool asks_q = (GENERAL && p.is_capped != 0) || p.sink.data != nullptr;
+    bool is_marked = false; /* something is not finite, or a row sees no key */
     float largest_dout = 0.0f, largest_sum = 0.0f;
 #pragma unroll 4
     for (int i = threadIdx.x / lanes; i < TILE_ROWS; i += rows_at_once) {
@@ -130,21 +129,24 @@ INLINE void sum_rows(const attune_sm90_backward_params &p, const row_tile &at) {
             sum = dot_of_chunks(chunk_of(p.o, at, row, column), dout);
             square = IS_F16 ? dot_of_chunks(dout, dout) : 0.0f;
         }
+        sum = sum_lanes<lanes>(sum);
+        is_marked = is_marked || !is_finite(sum) || lse != lse || (lse == ATTUNE_INFINITY && row < at.in.rows);
+        if (asks_q && row < at.in.rows) {
+            is_marked = is_marked || !is_q_finite(p, at, row, column, lanes * CHUNK);
+        }
         if (lse == ATTUNE_INFINITY) { /* whatever its dO is */
             sum = square = 0.0f;
         }
-        sum = sum_lanes<lanes>(sum);
         if (threadIdx.x % lanes == 0) {
             if (p.dlse.data != nullptr && lse != ATTUNE_INFINITY) {
                 sum -= row_value(p.dlse, at, row);
             }
-            is_marked = is_marked || lse != lse || (lse == ATTUNE_INFINITY && row < at.in.rows);
             p.row_lse[int64_t{at.place} * ROW_VALUES + i] = lse;
             p.row_sum[int64_t{at.place} * ROW_VALUES + i] = sum;
         }
         if constexpr (IS_F16) {
-            largest_dout = largest_of(largest_dout, sum_lanes<lanes>(square));
-            largest_sum = largest_of(largest_sum, fabsf(sum));
+            largest_dout = larger_finite(largest_dout, sum_lanes<lanes>(square));
+            largest_sum = larger_finite(largest_sum, fabsf(sum));
         }
     }
     if constexpr (IS_F16) {
@@ -176,7 +178,7 @@ INLINE void measure_keys(const attune_sm90_backward_params &p, int number) {
             const uint4 v = *reinterpret_cast<const uint4 *>(static_cast<const uint16_t *>(p.direct_v.data) + offset);
             square = dot_of_chunks(v, v);
         }
-        largest = largest_of(largest, sum_lanes<lanes>(square));
+        largest = larger_finite(largest, sum_lanes<lanes>(square));
     }
     note_largest_of_warp(p, LARGEST_V, largest);
 }

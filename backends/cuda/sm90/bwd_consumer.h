@@ -24,8 +24,29 @@ INLINE constexpr int row_of_score(int i) {
     return i / 4 * 8 + i % 2;
 }
 
-/* Stands for tanh of a score that is hidden. */
-constexpr float HIDDEN = 2.0f;
+/* Stand for the weight of a pair that is not seen, and for tanh of its score: no pair that is seen has either. */
+constexpr float HIDDEN = -0.0f;
+constexpr float HIDDEN_CAPPED = 2.0f;
+
+constexpr int HIDDEN_WORDS = SCORES / 32; /* of bits, one for each score */
+
+/* What is the same for all lanes, as the compiler can tell: where it cannot, it takes what a branch leads to for work
+ * of some lanes, in which operands' addresses need instructions of their own. */
+INLINE bool is_of_warp(bool of_lane) {
+    return __shfl_sync(ALL_LANES, static_cast<int>(of_lane), 0) != 0;
+}
+
+/* Whether the first kernel has marked any tile of a walk. For both consumers: only if so their steps look at each. */
+INLINE bool is_any_marked(const attune_sm90_backward_params &p, const key_tile &at) {
+    const int tiles = at.tiles_end - at.tiles_begin;
+    bool found = false;
+#pragma unroll 1
+    for (int i = threadIdx.x % WARPGROUP; i < tiles * p.group; i += WARPGROUP) {
+        const int place = place_of(p, at.in, at.tiles_begin + i % tiles, at.head * p.group + i / tiles);
+        found = found || p.row_lse[int64_t{place} * ROW_VALUES + TILE_ROWS] != 0.0f;
+    }
+    return is_of_warp(named_barrier_or(TOGETHER, CONSUMERS * WARPGROUP, found));
+}
 
 struct consumer_base {
     const attune_sm90_backward_params &p;
@@ -44,30 +65,35 @@ struct consumer_base {
 
     /* ---- Places, waiting and releasing ---- */
 
-    INLINE int stage() const {
-        return rows.buffer();
-    }
     INLINE uint32_t own_keys(int offset) const {
         return shared_address(offset) + first_key * PANEL_BYTES;
     }
     INLINE uint32_t q_tile() const {
-        return shared_address(Q_OFFSET) + stage() * Q_BYTES;
+        return shared_address(Q_OFFSET) + rows.buffer() * Q_BYTES;
     }
     INLINE uint32_t dout_tile() const {
-        return shared_address(DOUT_OFFSET) + stage() * DOUT_BYTES;
+        return shared_address(DOUT_OFFSET) + rows.buffer() * DOUT_BYTES;
     }
     INLINE void wait_q() const {
-        mbarrier_wait(barrier_address(Q_FULL, stage()), rows.parity());
+        mbarrier_wait(barrier_address(Q_FULL, rows.buffer()), rows.parity());
     }
     INLINE void wait_dout() const {
-        mbarrier_wait(barrier_address(DOUT_FULL, stage()), rows.parity());
+        mbarrier_wait(barrier_address(DOUT_FULL, rows.buffer()), rows.parity());
     }
     /* For the warp. */
     INLINE void release(int barrier, int buffer) const {
+        if constexpr (EACH_RELEASES) {
+            mbarrier_arrive(barrier_address(barrier, buffer));
+            return;
+        }
         __syncwarp();
         if (lane == 0) {
             mbarrier_arrive(barrier_address(barrier, buffer));
         }
+    }
+    /* A stage of dO, lse and row sums; of the latter each lane has read. */
+    INLINE void release_dout() const {
+        mbarrier_arrive(barrier_address(DOUT_EMPTY, rows.buffer()));
     }
     INLINE void meet() const {
         named_barrier_sync(TOGETHER, CONSUMERS * WARPGROUP);
@@ -122,12 +148,18 @@ struct consumer_base {
 
     /* This lane's values of the pair of rows in a group of eight. */
     INLINE float2 row_values(int offset, int group) const {
-        return reinterpret_cast<const float2 *>(shared + offset + stage() * ROW_BYTES)[4 * group + lane % 4];
+        return reinterpret_cast<const float2 *>(shared + offset)[4 * group + lane % 4];
+    }
+    INLINE int lse_offset() const {
+        return LSE_OFFSET + rows.buffer() * ROW_BYTES;
+    }
+    INLINE float2 row_lse(int group) const {
+        return row_values(lse_offset(), group);
     }
 
     /* dP - D is what dscore_above gives of dP and of what row_sums gives. */
     INLINE float2 row_sums(int group) const {
-        float2 sum = row_values(SUM_OFFSET, group);
+        float2 sum = row_values(SUM_OFFSET + rows.buffer() * ROW_BYTES, group);
         if constexpr (IS_F16) {
             sum.x *= dscore_unit;
             sum.y *= dscore_unit;
@@ -139,14 +171,25 @@ struct consumer_base {
     }
 
     /* S to P, or with softcap to tanh. */
-    INLINE void weigh(float (&scores)[SCORES]) const {
+    template <bool MAY_BE_MARKED> INLINE void weigh(float (&scores)[SCORES], int row, bool plain) const {
+        if (MAY_BE_MARKED && (!ONE_WALK || is_marked())) {
+            weigh_marked(scores);
+        } else {
+            weigh_seen(scores);
+        }
+        if (!plain) {
+            hide(scores, row);
+        }
+    }
+
+    INLINE void weigh_seen(float (&scores)[SCORES]) const {
         if (is_capped()) {
             cap_scores(scores);
             return;
         }
 #pragma unroll
         for (int i = 0; i < SCORES; i += 4) {
-            const float2 lse = row_values(LSE_OFFSET, i / 4);
+            const float2 lse = row_lse(i / 4);
             scores[i] = exp2_fast(fmaf(scores[i], p.score_factor, -lse.x));
             scores[i + 1] = exp2_fast(fmaf(scores[i + 1], p.score_factor, -lse.y));
             scores[i + 2] = exp2_fast(fmaf(scores[i + 2], p.score_factor, -lse.x));
@@ -154,20 +197,117 @@ struct consumer_base {
         }
     }
 
+    INLINE float cap_score(float score) const {
+        const float x = score * p.cap_factor;
+        return fabsf(x) > 0.25f ? tanh_of(x) : tanh_of_small(x);
+    }
+
     INLINE void cap_scores(float (&scores)[SCORES]) const {
 #pragma unroll
         for (int i = 0; i < SCORES; i++) {
-            const float x = scores[i] * p.cap_factor;
-            scores[i] = fabsf(x) > 0.25f ? tanh_of(x) : tanh_of_small(x);
+            scores[i] = cap_score(scores[i]);
         }
     }
 
     /* From tanh to P, and what dP - D is multiplied by to give dS. */
     INLINE float weight_of_capped(float capped, float lse, float *out_slope) const {
-        const float weight = capped == HIDDEN ? 0.0f : exp2_fast(fmaf(capped, p.cap, -lse));
-        *out_slope = weight * (1.0f - capped * capped);
+        const float weight = capped == HIDDEN_CAPPED ? HIDDEN : exp2_fast(fmaf(capped, p.cap, -lse));
+        *out_slope = capped == HIDDEN_CAPPED ? HIDDEN : weight * (1.0f - capped * capped);
         return weight;
     }
+
+    /* ---- What is not finite, in tiles that the first kernel marks ---- */
+
+    INLINE bool is_marked() const {
+        return is_of_warp(reinterpret_cast<const float *>(shared + lse_offset())[TILE_ROWS] != 0.0f);
+    }
+
+    /* Whether no pair of the tile is hidden. Where all take the one walk, it is to be fast for those. */
+    template <bool MAY_BE_MARKED> INLINE bool is_plain(int row) const {
+        return MAY_BE_MARKED ? ONE_WALK && is_clear(row) && !is_marked() : is_clear(row);
+    }
+
+    /* A row that sees no key has inf for lse; a score of -inf is of a key that is not seen, whatever lse is. */
+    INLINE void weigh_marked(float (&scores)[SCORES]) const {
+#pragma unroll
+        for (int i = 0; i < SCORES; i += 4) {
+            const float2 lse = row_lse(i / 4);
+            scores[i] = weight_of_marked(scores[i], lse.x);
+            scores[i + 1] = weight_of_marked(scores[i + 1], lse.y);
+            scores[i + 2] = weight_of_marked(scores[i + 2], lse.x);
+            scores[i + 3] = weight_of_marked(scores[i + 3], lse.y);
+        }
+    }
+
+    INLINE float weight_of_marked(float score, float lse) const {
+        if (is_capped()) {
+            return lse == ATTUNE_INFINITY ? HIDDEN_CAPPED : cap_score(score);
+        }
+        const bool is_seen = lse != ATTUNE_INFINITY && score * p.score_factor != -ATTUNE_INFINITY;
+        return is_seen ? exp2_fast(fmaf(score, p.score_factor, -lse)) : HIDDEN;
+    }
+
+    INLINE void find_hidden(const uint32_t (&weights)[SCORES / 2], uint32_t (&hidden)[HIDDEN_WORDS]) const {
+#pragma unroll
+        for (int i = 0; i < SCORES; i += 32) {
+            hidden[i / 32] = 0;
+#pragma unroll
+            for (int j = 0; j < 32; j += 2) {
+                const uint32_t negative = negative_of(weights[(i + j) / 2]);
+                hidden[i / 32] |= ((negative & 1) | (negative >> 16 & 2)) << j;
+            }
+        }
+    }
+
+    /* Adds what is not finite in a tile of rows to the gradients of the keys that its row sees: as it is, since weights
+     * are above 0, or NaN. */
+    template <int DIM, bool AS_NAN>
+    INLINE void add_not_finite(float (&gradient)[DIM / 2], int tile, const uint32_t (&hidden)[HIDDEN_WORDS]) const {
+        for (int row = 0; row < TILE_ROWS; row++) {
+            const uint32_t of_rows = row < 64 ? hidden[0] : hidden[HIDDEN_WORDS - 1];
+            const uint32_t word = __shfl_sync(ALL_LANES, of_rows, row % 8 / 2, 4) >> (row / 8 * 4 % 32 + row % 2);
+            const bool is_hidden[2] = {(word & 1) != 0, (word & 4) != 0};
+#pragma unroll
+            for (int group = 0; group < DIM / 8; group++) {
+                const int at =
+                    tile + (group / 8 * TILE_ROWS + row) * PANEL_BYTES + (group % 8 ^ row % 8) * 16 + lane % 4 * 4;
+                const uint32_t pair = *reinterpret_cast<const uint32_t *>(shared + at);
+                const float x[2] = {low_of(pair), high_of(pair)};
+                if (finite_of(pair) == pair) {
+                    continue;
+                }
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    const float zero_or_nan = x[i % 2] * 0.0f;
+                    if (!is_hidden[i / 2] && zero_or_nan != 0.0f) {
+                        gradient[4 * group + i] += AS_NAN ? zero_or_nan : x[i % 2];
+                    }
+                }
+            }
+        }
+    }
+
+    /* Then products take it as 0. Once both consumers have their scores of the tile. */
+    INLINE void take_out_not_finite() const {
+        meet();
+        if (index == 0) {
+            clean_tile(Q_OFFSET + rows.buffer() * Q_BYTES, Q_BYTES);
+        } else {
+            clean_tile(DOUT_OFFSET + rows.buffer() * DOUT_BYTES, DOUT_BYTES);
+        }
+        async_proxy_fence();
+        meet();
+    }
+
+    INLINE void clean_tile(int offset, int bytes) const {
+        uint4 *chunks = reinterpret_cast<uint4 *>(shared + offset);
+        for (int i = thread; i < bytes / 16; i += WARPGROUP) {
+            const uint4 v = chunks[i];
+            chunks[i] = make_uint4(finite_of(v.x), finite_of(v.y), finite_of(v.z), finite_of(v.w));
+        }
+    }
+
+    /* ---- What is not seen ---- */
 
     /* Whether all rows of a tile see all of this warpgroup's keys. */
     INLINE bool is_clear(int row) const {
@@ -194,7 +334,7 @@ struct consumer_base {
 
     INLINE void hide(float (&scores)[SCORES], int row) const {
         const seen_rows seen[2] = {find_seen_rows(row, 0), find_seen_rows(row, 1)};
-        const float hidden = is_capped() ? HIDDEN : 0.0f;
+        const float hidden = is_capped() ? HIDDEN_CAPPED : HIDDEN;
 #pragma unroll
         for (int i = 0; i < SCORES; i++) {
             if (is_hidden(row_of_score(i), seen[key_of_score(i)])) {
@@ -204,16 +344,10 @@ struct consumer_base {
     }
 
     /* dS, packed: 0 times what is not finite, in a value that no row sees or in a row's sum, is not 0. */
-    INLINE void hide_pairs(uint32_t (&dweights)[SCORES / 2], int row) const {
-        const seen_rows seen[2] = {find_seen_rows(row, 0), find_seen_rows(row, 1)};
+    static INLINE void hide_pairs(uint32_t (&dweights)[SCORES / 2], const uint32_t (&weights)[SCORES / 2]) {
 #pragma unroll
-        for (int i = 0; i < SCORES; i += 2) {
-            if (is_hidden(row_of_score(i), seen[key_of_score(i)])) {
-                dweights[i / 2] &= 0xFFFF0000u;
-            }
-            if (is_hidden(row_of_score(i + 1), seen[key_of_score(i + 1)])) {
-                dweights[i / 2] &= 0xFFFFu;
-            }
+        for (int i = 0; i < SCORES / 2; i++) {
+            dweights[i] &= ~negative_of(weights[i]);
         }
         pin(dweights);
     }
@@ -266,49 +400,14 @@ struct consumer_base {
         }
     }
 
-    INLINE void clear_missing_rows(int row) const {
-        if (GENERAL && row + TILE_ROWS > at.in.rows) {
-            wait_dout();
-            clear_tail(Q_OFFSET + stage() * Q_BYTES, PANELS, DOUT_OFFSET + stage() * DOUT_BYTES, PANELS_V, TILE_ROWS,
-                       at.in.rows - row);
-        }
-    }
-
-    /* Zeroes rows of Q whose lse is NaN: what they bring is NaN by their weights, and only to keys that they see. And
-     * rows of Q and dO that see no key, which bring nothing, whatever they are. */
-    INLINE void clear_marked_rows() const {
-        const float *lse = reinterpret_cast<const float *>(shared + LSE_OFFSET + stage() * ROW_BYTES);
-        if (lse[TILE_ROWS] == 0.0f) {
-            return;
-        }
-        wait_dout();
-        for (int i = thread; i < TILE_ROWS; i += WARPGROUP) {
-            const bool sees_none = lse[i] == ATTUNE_INFINITY;
-            if (index == 0 && (sees_none || lse[i] != lse[i])) {
-                clear_row(Q_OFFSET + stage() * Q_BYTES, PANELS, i);
-            }
-            if (index == 1 && sees_none) {
-                clear_row(DOUT_OFFSET + stage() * DOUT_BYTES, PANELS_V, i);
-            }
-        }
-        async_proxy_fence();
-        meet();
-    }
-
-    static INLINE void clear_row(int offset, int panels, int row) {
-        for (int panel = 0; panel < panels; panel++) {
-            for (int i = 0; i < PANEL_BYTES; i += sizeof(uint4)) {
-                const int at = offset + (panel * TILE_ROWS + row) * PANEL_BYTES + i;
-                *reinterpret_cast<uint4 *>(shared + at) = make_uint4(0, 0, 0, 0);
-            }
-        }
-    }
-
     /* Waits for Q, and for dO where a part of it is zeroed. */
     INLINE void wait_rows(int row) const {
         wait_q();
-        clear_marked_rows();
-        clear_missing_rows(row);
+        if (GENERAL && row + TILE_ROWS > at.in.rows) {
+            wait_dout();
+            clear_tail(Q_OFFSET + rows.buffer() * Q_BYTES, PANELS, DOUT_OFFSET + rows.buffer() * DOUT_BYTES, PANELS_V,
+                       TILE_ROWS, at.in.rows - row);
+        }
     }
 
     /* ---- dK and dV ---- */

@@ -18,10 +18,9 @@ constexpr float WEIGHT_UNIT = IS_F16 ? 0x1p-15f : 0x1p-24f;
 
 enum { LARGEST_DOUT, LARGEST_V, LARGEST_SUM };
 
-/* value: 0 or more, or NaN, which counts as inf. Bits of floats are ordered as the floats are. */
+/* value: finite, 0 or more, whose bits are ordered as the floats are. */
 INLINE void note_largest(const attune_sm90_backward_params &p, int which, float value) {
-    const float noted = value == value ? value : __int_as_float(0x7F800000);
-    atomicMax(reinterpret_cast<int *>(p.largest) + which, __float_as_int(noted));
+    atomicMax(reinterpret_cast<int *>(p.largest) + which, __float_as_int(value));
 }
 
 /* What dS is multiplied by. P may be above 1 by what lse is off. */

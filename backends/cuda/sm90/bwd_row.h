@@ -24,6 +24,10 @@ constexpr int THREADS = WARPGROUP * (1 + CONSUMERS);
 static_assert(THREADS == columns::THREADS, "a warpgroup that copies, and two that multiply");
 static_assert(TILE_KEYS == (WIDE ? BOX_KEYS : CONSUMERS * BOX_KEYS), "keys of a tile");
 
+/* Tiles with what is not finite cost instructions where a step has none to spare. So a work-group whose walk meets any
+ * takes a walk of its own for them; where registers do not allow for the code of two, all take that one. */
+constexpr bool ONE_WALK = WIDE || (GENERAL && HEAD_DIM <= 64);
+
 constexpr int CONSUMER_REGISTERS = 240;
 constexpr int PRODUCER_REGISTERS = 24;
 
@@ -84,25 +88,30 @@ constexpr int WEIGHTS_EMPTY = WEIGHTS_FULL + BARRIER_BYTES;
 constexpr int BARRIERS_END = WEIGHTS_EMPTY + BARRIER_BYTES;
 static_assert(BARRIERS_END <= SHARED_BYTES, "control area");
 
+/* Who has read or written shared memory by plain instructions arrives itself: racecheck does not follow an order that
+ * goes by the warp to one lane's arrival. Narrow consumers do so for lse and row sums alone, wide ones also for P. */
+constexpr bool EACH_RELEASES = WIDE;
+constexpr int RELEASES = EACH_RELEASES ? WARPGROUP : WARPS; /* of a consumer */
+
 INLINE void barriers_init() {
     mbarrier_init(barrier_address(K_FULL, 0), 1);
     mbarrier_init(barrier_address(V_FULL, 0), 1);
     for (int i = 0; i < STAGES; i++) {
         mbarrier_init(barrier_address(Q_FULL, i), 1);
-        mbarrier_init(barrier_address(Q_EMPTY, i), CONSUMERS * WARPS);
+        mbarrier_init(barrier_address(Q_EMPTY, i), CONSUMERS * RELEASES);
         mbarrier_init(barrier_address(DOUT_FULL, i), 1);
-        mbarrier_init(barrier_address(DOUT_EMPTY, i), CONSUMERS * WARPS);
+        mbarrier_init(barrier_address(DOUT_EMPTY, i), CONSUMERS * WARPGROUP);
     }
     for (int i = 0; i < CONSUMERS; i++) {
-        mbarrier_init(barrier_address(DQ_FULL, i), WARPS);
+        mbarrier_init(barrier_address(DQ_FULL, i), RELEASES);
         mbarrier_init(barrier_address(DQ_EMPTY, i), 1);
     }
     for (int i = 0; i < DS_BUFFERS; i++) {
-        mbarrier_init(barrier_address(DS_FULL, i), WARPS);
-        mbarrier_init(barrier_address(DS_EMPTY, i), WARPS);
+        mbarrier_init(barrier_address(DS_FULL, i), RELEASES);
+        mbarrier_init(barrier_address(DS_EMPTY, i), RELEASES);
     }
-    mbarrier_init(barrier_address(WEIGHTS_FULL, 0), WARPS);
-    mbarrier_init(barrier_address(WEIGHTS_EMPTY, 0), WARPS);
+    mbarrier_init(barrier_address(WEIGHTS_FULL, 0), RELEASES);
+    mbarrier_init(barrier_address(WEIGHTS_EMPTY, 0), RELEASES);
     mbarrier_init_fence();
 }
 

@@ -53,7 +53,7 @@ struct wide_consumer : consumer_base {
             float weight[4] = {scores[i], scores[i + 1], scores[i + 2], scores[i + 3]};
             float slope[4] = {scores[i], scores[i + 1], scores[i + 2], scores[i + 3]};
             if (is_capped()) {
-                const float2 lse = row_values(LSE_OFFSET, i / 4);
+                const float2 lse = row_lse(i / 4);
 #pragma unroll
                 for (int j = 0; j < 4; j++) {
                     weight[j] = weight_of_capped(scores[i + j], j % 2 == 0 ? lse.x : lse.y, &slope[j]);
@@ -85,15 +85,19 @@ struct wide_consumer : consumer_base {
         uint32_t weights[SCORES / 2];
         wait_rows(row);
         issue_scores<HEAD_DIM>(scores, own_keys(K_OFFSET), q_tile());
+        wait_dout(); /* lse comes with it */
+        const bool plain = is_plain<true>(row);
         mma_wait<0>();
         pin(scores);
-        weigh(scores);
-        if (!is_clear(row)) {
-            hide(scores, row);
-        }
+        weigh<true>(scores, row, plain);
         share_weights(scores, weights);
-        release(Q_EMPTY, stage());
-        wait_dout();
+        if (is_marked()) {
+            uint32_t hidden[HIDDEN_WORDS];
+            find_hidden(weights, hidden);
+            add_not_finite<HEAD_DIM_V, false>(dv, DOUT_OFFSET + rows.buffer() * DOUT_BYTES, hidden);
+            take_out_not_finite();
+        }
+        release(Q_EMPTY, rows.buffer());
         issue_gradient<HEAD_DIM_V>(dv, weights, dout_tile());
         if (rows.count > 0) {
             finish_dq(dv, before);
@@ -101,7 +105,7 @@ struct wide_consumer : consumer_base {
             mma_wait<0>();
             pin(dv);
         }
-        release(DOUT_EMPTY, stage());
+        release_dout();
         rows.count++;
     }
 
@@ -128,20 +132,47 @@ struct wide_consumer : consumer_base {
 
     /* ---- dP, dS, dK ---- */
 
-    INLINE void differentiate(const float (&dscores)[SCORES], uint32_t (&dweights)[SCORES / 2]) {
-        mbarrier_wait(barrier_address(WEIGHTS_FULL, 0), weights_buffer.parity());
-        weights_buffer.count++;
+    /* MAY_HIDE: some pairs may be hidden; hidden then tells which. */
+    template <bool MAY_HIDE>
+    INLINE void differentiate(const float (&dscores)[SCORES], uint32_t (&dweights)[SCORES / 2],
+                              uint32_t (&hidden)[HIDDEN_WORDS]) {
 #pragma unroll
         for (int i = 0; i < SCORES; i += 4) {
             const float2 sum = row_sums(i / 4);
-            const float4 weight = shared_weights(i);
-            dweights[i / 2] = pack_elements(weight.x * dscore_above(dscores[i], sum.x),
-                                            weight.y * dscore_above(dscores[i + 1], sum.y));
-            dweights[i / 2 + 1] = pack_elements(weight.z * dscore_above(dscores[i + 2], sum.x),
-                                                weight.w * dscore_above(dscores[i + 3], sum.y));
+            const float4 four = shared_weights(i);
+            const float weight[4] = {four.x, four.y, four.z, four.w};
+            float dscore[4];
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                dscore[j] = weight[j] * dscore_above(dscores[i + j], j % 2 == 0 ? sum.x : sum.y);
+                if (MAY_HIDE && __float_as_uint(weight[j]) == __float_as_uint(HIDDEN)) {
+                    dscore[j] = 0.0f;
+                    hidden[i / 32] |= 1u << (i % 32 + j);
+                }
+            }
+            dweights[i / 2] = pack_elements(dscore[0], dscore[1]);
+            dweights[i / 2 + 1] = pack_elements(dscore[2], dscore[3]);
+        }
+    }
+
+    INLINE void differentiate_step(const float (&dscores)[SCORES], uint32_t (&dweights)[SCORES / 2],
+                                   float (&dk)[HEAD_DIM / 2], bool plain) {
+        mbarrier_wait(barrier_address(WEIGHTS_FULL, 0), weights_buffer.parity());
+        weights_buffer.count++;
+        uint32_t hidden[HIDDEN_WORDS] = {};
+        if (plain) {
+            differentiate<false>(dscores, dweights, hidden);
+        } else {
+            differentiate<true>(dscores, dweights, hidden);
         }
         pin(dweights);
         release(WEIGHTS_EMPTY, 0);
+        if (is_marked()) {
+            if constexpr (GENERAL) { /* without softcap lse of such a row is NaN, and so is dS */
+                add_not_finite<HEAD_DIM, true>(dk, Q_OFFSET + rows.buffer() * Q_BYTES, hidden);
+            }
+            take_out_not_finite();
+        }
     }
 
     INLINE void step_of_keys(float (&dk)[HEAD_DIM / 2], const walk &step) {
@@ -151,25 +182,29 @@ struct wide_consumer : consumer_base {
         wait_rows(row);
         wait_dout();
         issue_scores<HEAD_DIM_V>(dscores, own_keys(V_OFFSET), dout_tile());
-        mma_wait<0>();
+        const bool plain = is_plain<true>(row);
+        mma_wait<0>(); /* and for dK of the step before */
+        pin(dk);
         pin(dscores);
-        differentiate(dscores, dweights);
-        if (!is_clear(row)) {
-            hide_pairs(dweights, row);
+        if (rows.count > 0 && p.added == nullptr) {
+            release(Q_EMPTY, (rows.count - 1) % STAGES);
         }
-        release(DOUT_EMPTY, stage());
+        differentiate_step(dscores, dweights, dk, plain);
+        release_dout();
         const int buffer = dscores_buffers.buffer();
         mbarrier_wait(barrier_address(DS_EMPTY, buffer), dscores_buffers.parity() ^ 1);
         share_dscores(dweights, buffer);
         release(DS_FULL, buffer);
-        issue_gradient<HEAD_DIM>(dk, dweights, q_tile());
         mbarrier_wait(barrier_address(DS_FULL, buffer), dscores_buffers.parity());
         dscores_buffers.count++;
         issue_dq<dq_columns(1)>(dq, buffer, 0, dq_columns(0));
-        mma_wait<0>();
-        pin(dk);
+        issue_gradient<HEAD_DIM>(dk, dweights, q_tile());
+        mma_wait<1>();
         pin(dq);
-        release(Q_EMPTY, stage());
+        if (p.added != nullptr) { /* the other consumer is not to wait for this one's turn */
+            mma_wait<0>();
+            release(Q_EMPTY, rows.buffer());
+        }
         add_dq(dq, step);
         rows.count++;
     }
@@ -184,11 +219,14 @@ struct wide_consumer : consumer_base {
         for (; !step.is_over(); step.next()) {
             step_of_keys(dk, step);
         }
+        mma_wait<0>();
+        pin(dk);
         meet();
         store_dk(dk);
     }
 
-    INLINE void run() {
+    template <bool MAY_BE_MARKED> INLINE void run() {
+        static_assert(MAY_BE_MARKED, "there is no other walk");
         if (index == 0) {
             run_values();
         } else {

@@ -24,6 +24,39 @@ INLINE uint32_t pack_elements(float low, float high) {
     return packed;
 }
 
+INLINE float low_of(uint32_t pair) {
+    if constexpr (IS_F16) {
+        float value;
+        asm("{.reg .b16 low, high;\nmov.b32 {low, high}, %1;\ncvt.f32.f16 %0, low;}" : "=f"(value) : "r"(pair));
+        return value;
+    } else {
+        return __uint_as_float(pair << 16);
+    }
+}
+
+INLINE float high_of(uint32_t pair) {
+    return IS_F16 ? low_of(pair >> 16) : __uint_as_float(pair & 0xFFFF0000u);
+}
+
+/* Both halves of each pair whose element is negative, -0 included. */
+INLINE uint32_t negative_of(uint32_t pair) {
+    uint32_t found;
+    asm("prmt.b32 %0, %1, 0, 0xBB99;" : "=r"(found) : "r"(pair)); /* the signs of bytes 3 and 1 */
+    return found;
+}
+
+INLINE bool is_finite(float x) {
+    return x * 0.0f == 0.0f;
+}
+
+/* A pair with 0 for what is not finite. */
+INLINE uint32_t finite_of(uint32_t pair) {
+    constexpr uint32_t exponent = IS_F16 ? 0x7C00u : 0x7F80u;
+    const uint32_t low = (pair & exponent) == exponent ? 0xFFFFu : 0u;
+    const uint32_t high = (pair >> 16 & exponent) == exponent ? 0xFFFF0000u : 0u;
+    return pair & ~(low | high);
+}
+
 /* tanh to an absolute error of 2^-22, or where all arguments of a warp are small a relative one. */
 INLINE float tanh_of(float x) {
     return 1.0f - __fdividef(2.0f, 1.0f + exp2_fast(2.0f * ATTUNE_LOG2_E * x));
