@@ -249,7 +249,7 @@ constexpr bool BY_MAXIMUM = true;
 #else
 constexpr bool BY_MAXIMUM = false;
 #endif
-constexpr int CREDIT_START = IS_F16 ? 0 : 1, CREDIT_START_RULED = IS_F16 ? -8 : -2, CREDIT_MOST = 4;
+constexpr int CREDIT_START = IS_F16 ? 0 : 1, CREDIT_START_RULED = IS_F16 ? -64 : -2, CREDIT_MOST = 4;
 constexpr int CREDIT_LOST = IS_F16 ? 64 : 16, CREDIT_MOVED = IS_F16 ? 2 : 1;
 
 /* Of a tile's first step: whether single keys rule most rows of a warp. */
