@@ -27,6 +27,11 @@
      ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_F32_OUT | ATTUNE_FEATURE_DETERMINISTIC | ATTUNE_FEATURE_LSE |                 \
      ATTUNE_FEATURE_O_IS_Q | ATTUNE_FEATURE_SPLITS)
 #define FEATURES_every_backward ATTUNE_FEATURES_EVERY_BACKWARD
+/* All that changes no single score. */
+#define FEATURES_dense_backward                                                                                        \
+    (FEATURES_every_backward &                                                                                         \
+     ~(ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_BIAS | ATTUNE_FEATURE_MASK |                     \
+       ATTUNE_FEATURE_DROPOUT | ATTUNE_FEATURE_BLOCK_SPARSE | ATTUNE_FEATURE_DBIAS))
 #define FEATURES_every_append   ATTUNE_FEATURES_EVERY_APPEND
 #define FEATURES_every_merge    ATTUNE_FEATURES_EVERY_MERGE
 #define FEATURES_every_quantize ATTUNE_FEATURES_EVERY_QUANTIZE
@@ -34,6 +39,7 @@
 #define FAMILY_every_forward  attune_opencl_forward_family
 #define FAMILY_plain_forward  attune_opencl_forward_family
 #define FAMILY_every_backward attune_opencl_backward_family
+#define FAMILY_dense_backward attune_opencl_backward_chunks_family
 #define FAMILY_every_append   attune_opencl_append_family
 #define FAMILY_every_merge    attune_opencl_merge_family
 #define FAMILY_every_quantize attune_opencl_quantize_family

@@ -105,10 +105,14 @@ def test_barriers_are_in_straight_control_flow(path):
         assert not leaves_loop(body, waits), name
 
 
-def test_the_attention_kernels_have_barriers_to_look_at():
-    for stem in ("fwd", "bwd"):
-        bodies = functions(folded(ROOT / f"backends/opencl/generic/{stem}.cl", set()))
-        assert {"walk_depth", "walk_columns", "WALK_ALL_COLUMNS"} <= with_barriers(bodies)
+@pytest.mark.parametrize("stem, names", [
+    ("fwd", {"walk_depth", "walk_columns", "WALK_ALL_COLUMNS"}),
+    ("bwd", {"walk_depth", "walk_columns", "WALK_ALL_COLUMNS"}),
+    ("bwd_chunks", {"multiply_pairs", "multiply_keys", "multiply_rows"}),
+])
+def test_the_attention_kernels_have_barriers_to_look_at(stem, names):
+    bodies = functions(folded(ROOT / f"backends/opencl/generic/{stem}.cl", set()))
+    assert names <= with_barriers(bodies)
 
 
 @pytest.mark.parametrize("body", [

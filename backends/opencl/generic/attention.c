@@ -157,7 +157,7 @@ static bool is_aligned(const attune_problem *problem, attune_operand operand, in
             layout->stride[2] % vector == 0);
 }
 
-static bool all_aligned(const attune_problem *problem, int32_t vector) {
+bool attune_opencl_all_aligned(const attune_problem *problem, int32_t vector) {
     return problem->head_dim % vector == 0 && problem->head_dim_v % vector == 0 &&
            is_aligned(problem, ATTUNE_OPERAND_Q, vector) && is_aligned(problem, ATTUNE_OPERAND_K, vector) &&
            is_aligned(problem, ATTUNE_OPERAND_V, vector) && is_aligned(problem, ATTUNE_OPERAND_DOUT, vector) &&
@@ -176,10 +176,10 @@ void attune_opencl_options(struct attune_opencl_plan *plan, const struct opencl_
              "-DATTUNE_COLUMNS=%d -DATTUNE_RESIDENT=%d -DATTUNE_AHEAD=%d -DATTUNE_UNROLL=%d -DATTUNE_HEAD_DIM=%d "
              "-DATTUNE_HEAD_DIM_V=%d",
              is_general ? 0 : (int)problem->dtype, is_cpu,
-             !is_cpu && !is_general && all_aligned(problem, tiling->vector), is_general, tiling->vector, tiling->held,
-             tiling->walked, tiling->held_threads, tiling->walked_threads, tiling->lines, tiling->out_threads,
-             tiling->out_lines, tiling->depth, tiling->steps, tiling->columns, tiling->is_resident, tiling->is_ahead,
-             unroll, tiling->head_dim, tiling->head_dim_v);
+             !is_cpu && !is_general && attune_opencl_all_aligned(problem, tiling->vector), is_general, tiling->vector,
+             tiling->held, tiling->walked, tiling->held_threads, tiling->walked_threads, tiling->lines,
+             tiling->out_threads, tiling->out_lines, tiling->depth, tiling->steps, tiling->columns, tiling->is_resident,
+             tiling->is_ahead, unroll, tiling->head_dim, tiling->head_dim_v);
 }
 
 /* ---- The problem ---- */

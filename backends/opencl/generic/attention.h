@@ -44,6 +44,9 @@ bool attune_opencl_tiling_choose(const struct attune_opencl_device *device, cons
 /* Whether a problem needs what only ATTUNE_GENERAL builds have. pack: of the schedule. */
 bool attune_opencl_is_general(const attune_problem *problem, int32_t pack);
 
+/* Whether each so many elements of q, k, v and their kind can be loaded as one. */
+bool attune_opencl_all_aligned(const attune_problem *problem, int32_t vector);
+
 /* Sets the plan's options for the build. */
 void attune_opencl_options(struct attune_opencl_plan *plan, const struct opencl_tiling *tiling);
 

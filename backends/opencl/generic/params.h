@@ -30,6 +30,7 @@ typedef struct attune_opencl_attention {
     attune_i64 batch, rows, keys, heads_q, heads_kv; /* as attune_problem; rows and keys are capacities */
     attune_i64 row_tiles;                            /* of a sequence and pack of heads */
     attune_i64 key_tiles;                            /* of a sequence */
+    attune_i64 chunks;                               /* of the key tiles of a sequence */
     attune_i64 page_size;                            /* 0: not paged */
     attune_i64 block_rows, block_keys;               /* 0: not sparse */
     attune_i64 diagonal;                             /* if not bottom_right */
@@ -43,6 +44,8 @@ typedef struct attune_opencl_attention {
     attune_i64 partial_o; /* of the workspace, in bytes */
     attune_i64 partial_lse;
     attune_i64 own;
+    attune_i64 partial_dq;
+    attune_i64 partial_dkv;
 
     int head_dim;
     int head_dim_v;
