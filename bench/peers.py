@@ -6,7 +6,11 @@
 Forward and backward: batch x length = 16384 tokens, hidden size 2048. Decode: one row, and as many keys as its list in
 cells.py says. attune's result is checked against float64 before a cell is timed; times are medians by events (JAX's by
 the host's clock, over several calls at once). A ratio above 1: attune is faster. --beside shows what a change or a
-choice gains, as that of the Hopper forward to go by sum, beside a build with NVCC_APPEND_FLAGS=-DATTUNE_SM90_BY_MAXIMUM.
+choice gains, as that of the Hopper forward to go by sum:
+
+    export NVCC_APPEND_FLAGS=-DATTUNE_SM90_BY_MAXIMUM
+    scripts/build build-maximum -Dtests=false -Dimages=sm90_forward
+    peers.py --library build/libattune.so --beside build-maximum/libattune.so --peers none --data normal,x8,rising.3
 
 SPDX-License-Identifier: Apache-2.0
 """
