@@ -297,7 +297,7 @@ static void set_shift(const attune_attention_args *args, attune_problem *problem
     problem->features |= ATTUNE_FEATURE_DIAGONAL;
 }
 
-/* The counter's words are taken mod 2^32 (SEMANTICS, Dropout), and four keys share one. */
+/* The counter's words are taken mod 2^32 (docs/semantics.md, "Dropout"), and four keys share one. */
 static void set_dropout(const attune_attention_args *args, attune_problem *problem) {
     if (args->dropout_rate == 0) {
         return;

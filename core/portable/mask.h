@@ -1,6 +1,6 @@
 /*
  * Who sees whom, as far as lengths, left padding, causality and window decide it. A kernel ANDs its mask tensor and its
- * list of blocks with this. Source: SEMANTICS, "Who sees whom".
+ * list of blocks with this. Source: docs/semantics.md, "Who sees whom".
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -1,7 +1,7 @@
 /*
  * Dropout's random bits: the same on every backend, tile shape and split, integers only.
  *
- * Source: SEMANTICS, "Dropout"; Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3 (SC 2011).
+ * Source: docs/semantics.md, "Dropout"; Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3 (SC 2011).
  *
  * SPDX-License-Identifier: Apache-2.0
  */

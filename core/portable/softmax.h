@@ -4,9 +4,9 @@
  * Scores are natural, not multiplied by log2(e) beforehand: a finite score near -FLT_MAX is an ordinary score, and the
  * product would make it -inf. Only differences of scores are multiplied.
  *
- * Nothing here branches on NaN or infinity, yet SEMANTICS' edges come out: a row without a visible key has sum 0; a
- * score of +inf or NaN gives a weight of NaN, which stays in sum. Source: Milakov and Gimelshein, Online normalizer
- * calculation for softmax (arXiv 1805.02867); arXiv 2307.08691, algorithm 1.
+ * Nothing here branches on NaN or infinity, yet the edges of docs/semantics.md come out: a row without a visible key
+ * has sum 0; a score of +inf or NaN gives a weight of NaN, which stays in sum. Source: Milakov and Gimelshein, Online
+ * normalizer calculation for softmax (arXiv 1805.02867); arXiv 2307.08691, algorithm 1.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

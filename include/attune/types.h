@@ -29,8 +29,7 @@ typedef enum attune_dtype {
 } attune_dtype;
 
 typedef enum attune_memory {
-    ATTUNE_MEMORY_DEFAULT =
-        0, /* the device's own kind: host memory for a CPU, device memory for a GPU, cl_mem for OpenCL */
+    ATTUNE_MEMORY_DEFAULT = 0, /* the device's own: host memory for a CPU, device memory for a GPU, cl_mem for OpenCL */
     ATTUNE_MEMORY_HOST = 1,
     ATTUNE_MEMORY_PINNED = 2, /* host memory that the device's driver locked, from attune_memory_alloc or the driver */
     ATTUNE_MEMORY_DEVICE = 3,

@@ -1,5 +1,5 @@
 /*
- * The verdict on a run's results: SEMANTICS, "Accuracy".
+ * The verdict on a run's results: docs/semantics.md, "Accuracy".
  *
  *     |X - G| <= u_out |G| + (1.5 u_P + w_ij) A + t + f,   w_ij = 6 * 2^-24 (8 + 2 sigma_i + a_ij + mean a_i)
  *

@@ -1,5 +1,5 @@
 /*
- * The edge table of SEMANTICS: one or more cases for each of its rows, in both passes where it concerns both.
+ * The edge table of docs/semantics.md: one or more cases for each of its rows, in both passes where it concerns both.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -9,12 +9,12 @@
 
 #include "attune/types.h"
 
-/* Half a unit in the last place, relative: u of SEMANTICS. */
+/* Half a unit in the last place, relative: u of docs/semantics.md. */
 double conform_number_unit(attune_dtype dtype);
 double conform_number_smallest_normal(attune_dtype dtype);
 double conform_number_largest(attune_dtype dtype);
 
-/* How large ||X - G|| / ||G|| may be for results from inputs of a dtype: SEMANTICS, "Accuracy". */
+/* How large ||X - G|| / ||G|| may be for results from inputs of a dtype: docs/semantics.md, "Accuracy". */
 double conform_number_norm_limit(attune_dtype dtype);
 
 /* value rounded to nearest even; too large gives infinity, in e4m3 the largest value. Floating dtypes only. */

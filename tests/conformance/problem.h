@@ -128,7 +128,7 @@ void conform_problem_multiply(struct conform_problem *problem, attune_operand op
 /* Sets the entry of an int32 vector or table, counted in C order, before the problem is used. */
 void conform_problem_set_integer(struct conform_problem *problem, attune_operand operand, int64_t entry, int32_t value);
 
-/* SEMANTICS' shift: row i's diagonal is key i + shift. */
+/* The shift of docs/semantics.md: row i's diagonal is key i + shift. */
 int64_t conform_problem_shift(const struct conform_problem *problem, const struct conform_sequence *sequence);
 
 /* Whether row i may see key j by causal and window alone. */

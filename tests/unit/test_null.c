@@ -51,7 +51,7 @@ static double element(const attune_tensor *tensor, int64_t b, int64_t s, int64_t
     return first[b * tensor->stride[0] + s * tensor->stride[1] + h * tensor->stride[2] + d * tensor->stride[3]];
 }
 
-/* SEMANTICS' formula in double, by two passes. */
+/* The formula of docs/semantics.md in double, by two passes. */
 static void expect_row(const attune_forward_args *args, double scale, const int64_t at[3], double out_o[DIM],
                        double *out_lse) {
     const int64_t kv_head = at[2] / (HEADS_Q / HEADS_KV);

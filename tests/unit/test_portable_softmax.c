@@ -1,6 +1,6 @@
 /*
- * The online-softmax state: tiles of scores against one sum in f64, and each row of SEMANTICS' edge table that it
- * decides.
+ * The online-softmax state: tiles of scores against one sum in f64, and each row of the edge table of docs/semantics.md
+ * that it decides.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

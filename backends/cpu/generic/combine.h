@@ -1,5 +1,5 @@
 /*
- * SEMANTICS, "Splitting and merging": states of a row over parts of its keys, in index order.
+ * docs/semantics.md, "Splitting and merging": states of a row over parts of its keys, in index order.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

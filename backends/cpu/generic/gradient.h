@@ -1,5 +1,5 @@
 /*
- * SEMANTICS, "Backward", for a strip of rows and a span of keys: what all gradients are made of.
+ * docs/semantics.md, "Backward", for a strip of rows and a span of keys: what all gradients are made of.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

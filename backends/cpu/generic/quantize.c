@@ -1,6 +1,6 @@
 /*
- * Quantisation to e4m3: SEMANTICS, "FP8", and attune_quantize of kvcache.h. A cell is what is scaled alike at the
- * least: 128 positions of a sequence's heads that share a descale. Each cell's largest is found, then those of a
+ * Quantisation to e4m3: docs/semantics.md, "FP8", and attune_quantize of kvcache.h. A cell is what is scaled alike at
+ * the least: 128 positions of a sequence's heads that share a descale. Each cell's largest is found, then those of a
  * descale are put together, then each cell is stored: as many threads as there are cells, and one result.
  *
  * SPDX-License-Identifier: Apache-2.0

@@ -1,5 +1,5 @@
 /*
- * SEMANTICS, "The score", "Who sees whom" and "Dropout" for a strip of rows and a span of keys.
+ * docs/semantics.md, "The score", "Who sees whom" and "Dropout" for a strip of rows and a span of keys.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -1,6 +1,6 @@
 /*
- * The golden append: SEMANTICS, "Paged keys and values". New keys, rotated, and new values go into the cache; q is
- * rotated in place or elsewhere.
+ * The golden append: docs/semantics.md, "Paged keys and values". New keys, rotated, and new values go into the cache; q
+ * is rotated in place or elsewhere.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

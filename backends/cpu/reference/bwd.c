@@ -1,6 +1,7 @@
 /*
- * The golden backward: SEMANTICS, "Backward", in f64. Every output is computed by who owns it, from P recomputed, so
- * that the order of each sum is fixed: dq by tiles of rows, dk and dv by tiles of keys, dbias and dsink by element.
+ * The golden backward: docs/semantics.md, "Backward", in f64. Every output is computed by who owns it, from P
+ * recomputed, so that the order of each sum is fixed: dq by tiles of rows, dk and dv by tiles of keys, dbias and dsink
+ * by element.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

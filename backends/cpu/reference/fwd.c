@@ -51,7 +51,7 @@ static struct forward_scratch scratch_of(const struct attune_cpu_run *run, int32
     return scratch_cut(run->problem, run->workspace + (uint64_t)thread * thread_bytes, &thread_bytes);
 }
 
-/* ---- One row of scores: SEMANTICS, "The score" ---- */
+/* ---- One row of scores: docs/semantics.md, "The score" ---- */
 
 struct row_state {
     double max; /* m */

@@ -1,5 +1,5 @@
 /*
- * SEMANTICS, "The score", "Who sees whom" and "Dropout" for one sequence and one query head.
+ * docs/semantics.md, "The score", "Who sees whom" and "Dropout" for one sequence and one query head.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -1,5 +1,5 @@
 /*
- * The golden merge: SEMANTICS, "Splitting and merging". Parts in index order, in f64.
+ * The golden merge: docs/semantics.md, "Splitting and merging". Parts in index order, in f64.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

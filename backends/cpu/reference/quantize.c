@@ -1,5 +1,5 @@
 /*
- * The golden quantisation to e4m3: SEMANTICS, "FP8", and attune_quantize of kvcache.h.
+ * The golden quantisation to e4m3: docs/semantics.md, "FP8", and attune_quantize of kvcache.h.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

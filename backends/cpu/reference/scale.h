@@ -1,5 +1,5 @@
 /*
- * SEMANTICS, "FP8": what a value is stored as where its descale is given.
+ * docs/semantics.md, "FP8": what a value is stored as where its descale is given.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

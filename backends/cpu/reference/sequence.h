@@ -1,5 +1,5 @@
 /*
- * SEMANTICS, "Who sees whom": which rows and keys one entry of the batch has.
+ * docs/semantics.md, "Who sees whom": which rows and keys one entry of the batch has.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

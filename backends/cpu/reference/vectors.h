@@ -31,7 +31,7 @@ struct reference_vectors attune_reference_vectors(const struct attune_cpu_run *r
 /* Where the vector at a position lies. */
 char *attune_reference_vector_address(const struct reference_vectors *vectors, int64_t position);
 
-/* What the stored values at a position are multiplied by. SEMANTICS, "FP8". */
+/* What the stored values at a position are multiplied by. docs/semantics.md, "FP8". */
 double attune_reference_descale(const struct reference_vectors *vectors, int64_t position);
 
 /* The vector at a position, times its descale. */

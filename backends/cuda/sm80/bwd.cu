@@ -3,7 +3,7 @@
  * faster kernel refuses ends here.
  *
  * A launch is for one stage of the gradients, an item to a warp. Whatever is summed is summed by one warp in one order,
- * so every gradient is deterministic. Scores are computed anew in each stage. Source: SEMANTICS, "Backward".
+ * so every gradient is deterministic. Scores are computed anew in each stage. Source: docs/semantics.md, "Backward".
  *
  * Compiled once per dtype of q, k and v: ATTUNE_STORAGE is f32, f16, bf16 or e4m3, ATTUNE_SYMBOL the kernel's name.
  *

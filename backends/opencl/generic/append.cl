@@ -1,6 +1,6 @@
 /*
- * SEMANTICS, "Paged keys and values": new keys, rotated, and new values go into the cache; q is rotated in place or
- * elsewhere. Rotary is that of RoFormer (arXiv 2104.09864), section 3.4.2.
+ * docs/semantics.md, "Paged keys and values": new keys, rotated, and new values go into the cache; q is rotated in
+ * place or elsewhere. Rotary is that of RoFormer (arXiv 2104.09864), section 3.4.2.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

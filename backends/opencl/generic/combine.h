@@ -1,5 +1,5 @@
 /*
- * What splits leave of a row, merged into o and lse, in index order. SEMANTICS, "Splitting and merging".
+ * What splits leave of a row, merged into o and lse, in index order. docs/semantics.md, "Splitting and merging".
  *
  * SPDX-License-Identifier: Apache-2.0
  */

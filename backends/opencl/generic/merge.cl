@@ -1,5 +1,6 @@
 /*
- * The public merge: states that the caller has of the same rows over other keys. SEMANTICS, "Splitting and merging".
+ * The public merge: states that the caller has of the same rows over other keys. docs/semantics.md, "Splitting and
+ * merging".
  *
  * A launch takes ATTUNE_OPENCL_PARTS_MAX parts at most. A work-item has a vector of columns of one row, and keeps its
  * own state between launches.

@@ -1,6 +1,6 @@
 /*
- * Quantisation to e4m3: SEMANTICS, "FP8". Each cell's largest is found, then those of a descale are put together, then
- * each cell is stored. ATTUNE_DTYPE: of x, as attune_dtype.
+ * Quantisation to e4m3: docs/semantics.md, "FP8". Each cell's largest is found, then those of a descale are put
+ * together, then each cell is stored. ATTUNE_DTYPE: of x, as attune_dtype.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -1,5 +1,5 @@
 /*
- * From products to scores: SEMANTICS, "The score" and "Who sees whom", for the block of scores of a work-item.
+ * From products to scores: docs/semantics.md, "The score" and "Who sees whom", for the block of scores of a work-item.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
