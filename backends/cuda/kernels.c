@@ -114,8 +114,21 @@ bool attune_cuda_row_runnable(void *handle, int32_t row, char reason[ATTUNE_REAS
     return true;
 }
 
+/* In f16 a weight 36 octaves under its row's largest is 0: an o of f32 shows it where heavier keys' values are 0. */
+static bool weights_suffice(const attune_kernel_row *row, const attune_problem *problem,
+                            char reason[ATTUNE_REASON_MAX]) {
+    const bool suffice = row->p_dtype != ATTUNE_DTYPE_F16 || (problem->features & ATTUNE_FEATURE_F32_OUT) == 0;
+    if (!suffice) {
+        snprintf(reason, ATTUNE_REASON_MAX, "its weights are f16, which is too narrow for outputs of f32");
+    }
+    return suffice;
+}
+
 bool attune_cuda_row_accepts(void *device, int32_t row, const attune_problem *problem, char reason[ATTUNE_REASON_MAX]) {
     const struct attune_cuda_kernel *kernel = rows[row].kernel;
+    if (!weights_suffice(&rows[row], problem, reason)) {
+        return false;
+    }
     return kernel->family->accepts == NULL || kernel->family->accepts(device, &rows[row], problem, reason);
 }
 

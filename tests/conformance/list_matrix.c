@@ -116,6 +116,11 @@ static void add_moving_scores(struct conform_list *list, attune_op op, attune_dt
         options.values = values[n];
         conform_list_add(list, "matrix", "values", &options);
     }
+    struct conform_options options = conform_options_make(op, dtype);
+    set_shape(&options, &(struct shape){1, 40, 700, 2, 2, 32});
+    options.values = CONFORM_VALUES_HEAVIER;
+    options.out_dtype = ATTUNE_DTYPE_F32;
+    conform_list_add(list, "matrix", "values", &options);
 }
 
 static void add_layouts(struct conform_list *list, attune_op op, attune_dtype dtype) {

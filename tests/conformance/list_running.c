@@ -96,6 +96,12 @@ static void add_moving_scores(struct conform_list *list, const attune_kernel_inf
         options.values = values[n];
         add_if_claimed(list, row, "moving_scores", &options);
     }
+    struct conform_options options = row_options(row, dtype);
+    options.rows = at_most(20, row->rows_max);
+    options.keys = 200;
+    options.values = CONFORM_VALUES_HEAVIER;
+    options.out_dtype = ATTUNE_DTYPE_F32;
+    add_if_claimed(list, row, "light_keys", &options);
 }
 
 void conform_list_kernels(struct conform_list *list, const struct conform_subject *subject) {

@@ -39,7 +39,8 @@ enum conform_values {
     CONFORM_VALUES_STEP,        /* q = 0, v = 0 at key 0 and 10000 behind it (256 in e4m3) */
     CONFORM_VALUES_RISING,      /* scores rise by 0.3 a key, and fall in every second head */
     CONFORM_VALUES_JUMPING,     /* scores of every 64 keys are about another level, up to 340 apart */
-    CONFORM_VALUES_HEAVY        /* 17 more at every 50th key, where v = 0: light keys make o */
+    CONFORM_VALUES_HEAVY,       /* 17 more at every 50th key, where v = 0: light keys make o */
+    CONFORM_VALUES_HEAVIER      /* 30 more there: what o is made of is seen in f32 only */
 };
 
 /* One thing put on top of the values. */

@@ -52,6 +52,8 @@ static double level_of_key(const struct conform_problem *problem, const struct c
         return levels[conform_random_mix(problem->seed + (uint64_t)(j / 64)) % 8];
     case CONFORM_VALUES_HEAVY:
         return is_heavy(j) ? 17 : 0;
+    case CONFORM_VALUES_HEAVIER:
+        return is_heavy(j) ? 30 : 0;
     default:
         return 0;
     }
@@ -68,7 +70,7 @@ static double moving_value(const struct conform_problem *problem, attune_operand
     case ATTUNE_OPERAND_K:
         return is_first ? level_of_key(problem, element) * sqrt((double)options->head_dim) : normal;
     case ATTUNE_OPERAND_V:
-        return options->values == CONFORM_VALUES_HEAVY && is_heavy(element->axis[1]) ? 0 : normal;
+        return options->values >= CONFORM_VALUES_HEAVY && is_heavy(element->axis[1]) ? 0 : normal;
     default:
         return normal;
     }
@@ -93,6 +95,7 @@ static double main_value(const struct conform_problem *problem, attune_operand o
     case CONFORM_VALUES_RISING:
     case CONFORM_VALUES_JUMPING:
     case CONFORM_VALUES_HEAVY:
+    case CONFORM_VALUES_HEAVIER:
         return moving_value(problem, operand, element, normal);
     default:
         return operand == ATTUNE_OPERAND_V ? value_of_v(options, element, normal)
