@@ -138,6 +138,11 @@ static void add_injection(struct conform_list *list, const struct injection *wha
     conform_list_add(list, "edge", what->detail, &options);
     options.causal = true;
     conform_list_add(list, "edge", what->detail, &options);
+    if (options.op == ATTUNE_OP_FORWARD) {
+        options.probs = true;
+        conform_list_add(list, "edge", what->detail, &options);
+        options.probs = false;
+    }
     options.keys = 150; /* hidden in the last of several tiles */
     options.window = ATTUNE_WINDOW(20, 0);
     conform_list_add(list, "edge", what->detail, &options);

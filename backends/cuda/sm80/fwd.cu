@@ -132,9 +132,12 @@ __device__ void write_probs(const attune_cuda_forward_params &p, const place &at
         for (int r = 0; r < ROWS_OF_WARP; r++) {
             const int64_t row = first_row + r;
             if (row < at.mask.rows && key < at.mask.keys) {
+                /* What is not seen has no weight in a row of NaN either, which makes NaN of all it meets. */
                 const float inverse = attune_softmax_finish(state[r]).inverse;
                 static_cast<float *>(p.probs.data)[offset(p.probs, at.batch, at.head, row, key)] =
-                    attune_softmax_weight(score[r], attune_softmax_base(state[r].max)) * inverse;
+                    score[r] == -ATTUNE_INFINITY
+                        ? 0.0f
+                        : attune_softmax_weight(score[r], attune_softmax_base(state[r].max)) * inverse;
             }
         }
     }

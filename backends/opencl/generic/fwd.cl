@@ -522,9 +522,12 @@ FN void store_probs(parameters p, const options *given, const work *doing, attun
         of.head = doing->at.head + position % PACK(p);
         of.key = first_key + n % WALKED;
         if (of.row < doing->at.mask.rows && of.key < doing->at.mask.keys) {
-            const float weight =
-                attune_softmax_weight(local_->score[n % WALKED * HELD + held], attune_softmax_base(local_->max[held]));
-            given->probs[pair_index(&p->probs, doing->at.batch, of)] = weight * local_->factor[held];
+            /* What is not seen has no weight in a row of NaN either, which makes NaN of all it meets. */
+            const float score = local_->score[n % WALKED * HELD + held];
+            given->probs[pair_index(&p->probs, doing->at.batch, of)] =
+                score == -ATTUNE_INFINITY
+                    ? 0.0f
+                    : attune_softmax_weight(score, attune_softmax_base(local_->max[held])) * local_->factor[held];
         }
     }
 }
