@@ -25,10 +25,10 @@ typedef struct tiles {
     __local float *held;   /* q or k; then dout or v, if they are resident */
     __local float *held_v; /* dout or v */
     __local float *walked;
-    __local float *score; /* weights, or their gradients */
-    __local float *lse;   /* of each row of the tile of rows; -inf where there is none */
-    __local float *rest;  /* dlse_i - D_i */
-    __local int *found;   /* whether q, k or dout has had anything that is not finite */
+    __local float *score;        /* weights, or their gradients */
+    __local float *lse;          /* of each row of the tile of rows; -inf where there is none */
+    __local float *rest;         /* dlse_i - D_i */
+    volatile __local int *found; /* whether q, k or dout has had anything that is not finite */
 } tiles;
 
 #define LOCAL_TILES()                                                                                                  \

@@ -101,7 +101,7 @@ typedef struct tiles {
     __local int *begin;   /* the keys that each row sees */
     __local int *end;
     __local frame *held;
-    __local int *found; /* whether q, k or dout has had anything that is not finite */
+    volatile __local int *found; /* whether q, k or dout has had anything that is not finite */
 } tiles;
 
 #define LOCAL_TILES()                                                                                                  \
@@ -318,7 +318,7 @@ FN void multiply_keys(int pass, POSITION first_row, int first_d, const tiles *lo
     for (int first = 0; first < ROWS; first += SLICE) {
         __local float *slice = local_->slice;
         __local float *pairs = local_->pairs + first * PITCH + key;
-        __local int *found = local_->found + first / SLICE % 2;
+        volatile __local int *found = local_->found + first / SLICE % 2;
         PUT_BY_LINE(next, KEY_PART, found, slice);
         BARRIER();
         if (first + SLICE < ROWS) {
@@ -361,7 +361,7 @@ FN void multiply_rows(POSITION first_key, int first_d, const tiles *local_, floa
 #pragma unroll 1
     for (int first = 0; first < KEYS; first += SLICE) {
         __local float *slice = local_->slice;
-        __local int *found = local_->found + first / SLICE % 2;
+        volatile __local int *found = local_->found + first / SLICE % 2;
         PUT_BY_LINE(next, ROW_PART, found, slice);
         BARRIER();
         if (first + SLICE < KEYS) {

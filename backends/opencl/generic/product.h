@@ -134,8 +134,9 @@ FN void load_by_depth(const vectors *of, POSITION first, int lines, int first_d,
     }
 }
 
-/* The same elements, vector by vector. found: set where one is not finite; NULL if nobody asks. */
-FN void load_by_line(const vectors *of, POSITION first, int lines, int first_d, int depth, __local int *found,
+/* The same elements, vector by vector. found: set where one is not finite; NULL if nobody asks. It is volatile because
+ * PoCL 3.1 lets a work-item keep what it has read of another over a barrier. */
+FN void load_by_line(const vectors *of, POSITION first, int lines, int first_d, int depth, volatile __local int *found,
                      __local float *tile) {
     const int groups = depth / VECTOR;
     for (int n = get_local_id(0); n < lines * groups; n += THREADS) {
@@ -286,7 +287,7 @@ FN bool is_seen(float weight) {
 /* out(held, column) += weight(walked, held) x walked vector, for COLUMNS columns from first on, of a tile of walked
  * vectors. The tile's own sum is made first: one long sum of 2^16 terms would be off by several 1e-6. found: whether
  * anything that is not finite has been met; what is UNSEEN is then left out. NULL: nothing is UNSEEN. */
-FN void walk_columns(const vectors *walked, POSITION first_walked, __local int *found, int first,
+FN void walk_columns(const vectors *walked, POSITION first_walked, volatile __local int *found, int first,
                      __local const float *weight, __local float *tile, FLOATS *out) {
     const int thread = get_local_id(0);
     for (int step = 0; step < WALKED; step += STEPS) {
