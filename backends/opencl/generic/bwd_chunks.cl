@@ -16,6 +16,7 @@
 
 #include "backends/opencl/generic/bwd_chunks.h"
 #include "backends/opencl/generic/bwd_rows.h"
+#include "backends/opencl/generic/unseen.h"
 
 #define ROWS    ATTUNE_CHUNK_ROWS
 #define KEYS    ATTUNE_CHUNK_KEYS
@@ -254,14 +255,6 @@ FN float4 floats_of(fetched values) {
             (sum)[i_][j_] += is_seen((factor)[i_]) ? (factor)[i_] * (vector)[j_] : 0.0f;                               \
         }                                                                                                              \
     }
-
-/* The weight of a pair that is not seen, where what it would be multiplied with may not be finite: 0 times that is NaN.
- * The 0 of any other pair has no sign. */
-#define UNSEEN (-0.0f)
-
-FN bool is_seen(float weight) {
-    return as_uint(weight) != as_uint(UNSEEN);
-}
 
 #define READ_PAIR(d, row, key)                                                                                         \
     READ_BLOCK(row_slice + line_at(d, ROWS), OWN, ROWS, row);                                                          \

@@ -20,6 +20,7 @@
 #define ATTUNE_OPENCL_GENERIC_PRODUCT_H
 
 #include "backends/opencl/generic/place.h"
+#include "backends/opencl/generic/unseen.h"
 
 #define HELD   ATTUNE_HELD
 #define WALKED ATTUNE_WALKED
@@ -275,14 +276,6 @@ FN void walk_depth(const vectors *walked, POSITION first_walked, const vectors *
 #else
 #    define HAS_COLUMN(of, first, block) true
 #endif
-
-/* The weight of a pair that is not seen, where what it would be multiplied with may not be finite: 0 times that is NaN.
- * The 0 of any other pair has no sign. */
-#define UNSEEN (-0.0f)
-
-FN bool is_seen(float weight) {
-    return as_uint(weight) != as_uint(UNSEEN);
-}
 
 /* out(held, column) += weight(walked, held) x walked vector, for COLUMNS columns from first on, of a tile of walked
  * vectors. The tile's own sum is made first: one long sum of 2^16 terms would be off by several 1e-6. found: whether
