@@ -328,8 +328,9 @@ static void set_options(const attune_attention_args *args, attune_problem *probl
         problem->deterministic = true;
         problem->features |= ATTUNE_FEATURE_DETERMINISTIC;
     }
-    problem->block_rows = args->block_rows;
-    problem->block_keys = args->block_keys;
+    /* A block past the last row or key is as good as one that ends there, and no product with its size wraps. */
+    problem->block_rows = attune_min(args->block_rows, attune_max(problem->rows, 1));
+    problem->block_keys = attune_min(args->block_keys, attune_max(problem->keys, 1));
     set_window(args, problem);
     set_shift(args, problem);
     set_dropout(args, problem);

@@ -363,6 +363,16 @@ static void limits_are_inclusive(void **state) {
     (void)make(ATTUNE_OP_FORWARD, DENSE "dropout_rate=0.5 head_origin=4 heads_total=10");
 }
 
+/* Backends multiply by the size of a block. */
+static void blocks_end_where_rows_and_keys_do(void **state) {
+    (void)state;
+    struct attune_call call = make(ATTUNE_OP_FORWARD, DENSE "block_row_ptr=i32(2) block_col_idx=i32(1) "
+                                                            "block_rows=9223372036854775807 "
+                                                            "block_keys=9223372036854775807");
+    assert_int_equal(call.problem.block_rows, call.problem.rows);
+    assert_int_equal(call.problem.block_keys, call.problem.keys);
+}
+
 static void append_merge_and_quantize_are_filled_in(void **state) {
     (void)state;
     struct attune_call call = make(ATTUNE_OP_APPEND, APPEND "rotary_cos=f32(40,3) rotary_sin=f32(40,3) "
@@ -457,6 +467,7 @@ int main(void) {
         cmocka_unit_test(a_given_scale_is_kept),
         cmocka_unit_test(every_combination_of_nothing_is_right),
         cmocka_unit_test(limits_are_inclusive),
+        cmocka_unit_test(blocks_end_where_rows_and_keys_do),
         cmocka_unit_test(append_merge_and_quantize_are_filled_in),
         cmocka_unit_test(old_callers_are_understood),
         cmocka_unit_test(operands_have_the_callers_names),
