@@ -16,9 +16,8 @@ void attune_generic_weigh_parts(const attune_softmax *state, int64_t parts, stru
         whole.max = attune_fmaxf(whole.max, state[n].max);
     }
     for (int64_t n = 0; n < parts; n++) {
-        const float weight = attune_softmax_weight(state[n].max, attune_softmax_base(whole.max));
-        out_weights->weight[n] = state[n].sum == 0.0f ? 0.0f : weight;
-        whole.sum += state[n].sum * weight;
+        out_weights->weight[n] = attune_softmax_weight(state[n].max, attune_softmax_base(whole.max));
+        whole.sum += state[n].sum * out_weights->weight[n];
     }
     const attune_softmax_result result = attune_softmax_finish(whole);
     out_weights->inverse = result.inverse;
@@ -62,7 +61,9 @@ static void combine_row(const struct attune_cpu_run *run, const struct reference
     attune_generic_parts_begin(o.length, sum);
     for (int64_t n = 0; n < splits; n++) {
         const float *part = attune_generic_part(run, n, sequence->batch, head, row).o;
-        attune_generic_parts_add(part, weights.weight[n], o.length, sum);
+        if (state[n].sum != 0.0f) {
+            attune_generic_parts_add(part, weights.weight[n], o.length, sum);
+        }
     }
     attune_generic_parts_finish(&weights, o.length, sum);
     attune_generic_store_vector(&o, row, sum);

@@ -12,7 +12,7 @@
 
 /* By what a row's parts are multiplied. */
 struct generic_weights {
-    float weight[ATTUNE_MERGE_PARTS_MAX]; /* exp(max_n - max); 0 for an empty part, whose o may hold anything */
+    float weight[ATTUNE_MERGE_PARTS_MAX]; /* exp(max_n - max). An empty part, whose o may hold anything, is left out */
     float inverse;                        /* of the sum of all; 0 if all parts are empty */
     float lse;
 };

@@ -25,7 +25,7 @@ static void merge_row(const struct attune_cpu_run *run, int64_t b, int64_t s, in
     attune_generic_weigh_parts(state, parts, &weights);
     attune_generic_parts_begin(o->shape[3], sum);
     for (int64_t n = 0; n < parts; n++) {
-        if (weights.weight[n] != 0.0f) {
+        if (state[n].sum != 0.0f) { /* not by weight: 0 times what is not finite is NaN */
             attune_generic_load_array(part_o->dtype,
                                       attune_reference_element(part_o, run->bindings->part_o[n], b, s, h), o->shape[3],
                                       1.0f, part);

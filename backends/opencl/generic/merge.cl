@@ -94,7 +94,7 @@ FN void add_parts(parameters p, const parts *given, const item *at, state *sum) 
         if (n < given->count) {
             const attune_softmax part = attune_softmax_from_logit(given->lse[n][row_lse]);
             const float weight = attune_softmax_weight(part.max, attune_softmax_base(sum->softmax.max));
-            if (part.sum != 0.0f && weight != 0.0f) { /* the o of an empty part may be anything */
+            if (part.sum != 0.0f) { /* the o of an empty part may be anything, of a light one not */
                 sum->o += weight * (at->column + VECTOR <= p->head_dim_v
                                         ? load_vector(given->o[n], row_o, p->part_dtype)
                                         : load_part(given->o[n], row_o, p->part_dtype, p->head_dim_v - at->column));
