@@ -131,8 +131,9 @@ INLINE void set_numbered_tile(const attune_sm90_forward_params &p, int number, t
     int row_tile;
     int head; /* of all batches */
     if (FULL) {
-        row_tile = number % p.row_tiles;
+        /* A step further each round, lest a work-group has a sequence's last tile, which may be short, each time. */
         head = number / p.row_tiles;
+        row_tile = (number + head * p.row_tiles / gridDim.x) % p.row_tiles;
     } else { /* the longest first, in a section of heads whose K and V stay in the L2 cache */
         const int heads = p.tiles / p.row_tiles;
         const int section = number / (p.section * p.row_tiles);
