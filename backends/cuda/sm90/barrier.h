@@ -41,6 +41,20 @@ INLINE void mbarrier_wait(uint32_t barrier, uint32_t parity) {
                  : "memory");
 }
 
+/* Whether what it waits for is there. */
+INLINE bool mbarrier_test(uint32_t barrier, uint32_t parity) {
+    int is_over;
+    asm volatile("{\n"
+                 ".reg .pred over;\n"
+                 "mbarrier.test_wait.parity.shared::cta.b64 over, [%1], %2;\n"
+                 "selp.s32 %0, 1, 0, over;\n"
+                 "}"
+                 : "=r"(is_over)
+                 : "r"(barrier), "r"(parity)
+                 : "memory");
+    return is_over != 0;
+}
+
 INLINE void named_barrier_sync(int name, int threads) {
     asm volatile("bar.sync %0, %1;" ::"r"(name), "r"(threads) : "memory");
 }

@@ -18,6 +18,13 @@ INLINE float exp2_fast(float x) {
     return y;
 }
 
+/* An error of 1 ulp (PTX ISA 9.0, "rcp"). */
+INLINE float reciprocal_fast(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 INLINE uint32_t pack_elements(float low, float high) {
     uint32_t packed;
     asm("cvt.rn." ELEMENT "x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));

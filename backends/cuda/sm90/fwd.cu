@@ -39,6 +39,10 @@ struct consumer {
     uint32_t weights[WEIGHTS];
     float output[OUTPUTS];
     bool has_output; /* else the next product overwrites it */
+    struct {
+        uint64_t k, v;
+        bool are_there; /* as far as is known */
+    } operands;         /* of the next products */
     row_pair rows;
 
     /* The tile in hand: its slot, and the key tiles that are there, that some row of this warpgroup sees, and that
@@ -158,30 +162,31 @@ struct consumer {
 
     /* ---- Scores ---- */
 
-    struct score_operands {
-        uint64_t q, k;
-    };
-
-    /* Before the turn, in which the others wait. */
-    INLINE score_operands find_score_operands(int of_slot) const {
-        score_operands found = {matrix_descriptor(q_rows(of_slot), 16),
-                                matrix_descriptor(shared_address(K_OFFSET) + k.buffer() * K_BYTES, 16)};
-        asm volatile("" : "+l"(found.q), "+l"(found.k));
-        return found;
-    }
-
-    INLINE uint64_t find_output_operand() const {
-        uint64_t found = matrix_descriptor(shared_address(V_OFFSET) + v.buffer() * V_BYTES, TILE_KEYS * PANEL_BYTES);
+    INLINE uint64_t q_operand(int of_slot) const {
+        uint64_t found = matrix_descriptor(q_rows(of_slot), 16);
         asm volatile("" : "+l"(found));
         return found;
     }
 
-    INLINE void issue_scores(const score_operands &from) {
+    /* Before the turn, in which the others wait, and where it can be under products: what is between two steps is time
+     * lost. ahead: of so many key tiles. */
+    INLINE void find_operands(int ahead) {
+        const ring<STAGES> next_k = {k.count + ahead};
+        const ring<STAGES> next_v = {v.count + ahead};
+        operands.k = matrix_descriptor(shared_address(K_OFFSET) + next_k.buffer() * K_BYTES, 16);
+        operands.v = matrix_descriptor(shared_address(V_OFFSET) + next_v.buffer() * V_BYTES, TILE_KEYS * PANEL_BYTES);
+        const bool has_k = mbarrier_test(barrier_address(K_FULL, next_k.buffer()), next_k.parity());
+        const bool has_v = mbarrier_test(barrier_address(V_FULL, next_v.buffer()), next_v.parity());
+        operands.are_there = has_k && has_v;
+        asm volatile("" : "+l"(operands.k), "+l"(operands.v));
+    }
+
+    INLINE void issue_scores(uint64_t q_tile) {
         mma_fence();
 #pragma unroll
         for (int step = 0; step < HEAD_DIM / 16; step++) {
-            product<TILE_KEYS>::from_shared(scores, from.q + column_step(step, TILE_ROWS),
-                                            from.k + column_step(step, TILE_KEYS), step > 0);
+            product<TILE_KEYS>::from_shared(scores, q_tile + column_step(step, TILE_ROWS),
+                                            operands.k + column_step(step, TILE_KEYS), step > 0);
         }
         mma_commit();
     }
@@ -210,21 +215,19 @@ struct consumer {
         start_rows(&rows);
         softmax_by_maximum(scores, p.score_factor, false, &rows, weights);
         start_credit(&rows);
-        rows.due = rows.planned;
-        rows.planned = 0;
-        rows.cap = p.first_cap;
-        rows.cap_misses = 0;
+        rows.cap_misses = p.first_cap * CAP_MISSES;
         pin(weights);
     }
 
     /* ---- Output ---- */
 
-    INLINE void issue_output(uint64_t v_tile) {
+    INLINE void issue_output() {
         mma_fence();
 #pragma unroll
         for (int step = 0; step < TILE_KEYS / 16; step++) {
-            product<HEAD_DIM_V>::from_registers(
-                output, weights + 4 * step, v_tile + descriptor_step(step * 16 * PANEL_BYTES), step > 0 || has_output);
+            product<HEAD_DIM_V>::from_registers(output, weights + 4 * step,
+                                                operands.v + descriptor_step(step * 16 * PANEL_BYTES),
+                                                step > 0 || has_output);
         }
         has_output = true;
         mma_commit();
@@ -270,24 +273,32 @@ struct consumer {
         }
     }
 
+    /* LSE, and what O is to be multiplied by. Of the four lanes that share two rows, the even ones see to the upper
+     * one. */
+    INLINE void finish_rows() {
+        const tile &at = tile_in_slot(slot);
+        const int which = lane % 2;
+        const output_row row = find_output_row(p, at, row_of_thread(at) + 8 * which);
+        const float reference = which == 0 ? rows.reference[0] : rows.reference[1];
+        const finished_row finished = finish_row(p, reference, sum_of_lanes_row(rows.sum), row.head);
+        store_lse(p, at, row, finished.lse);
+        const float factor = finished.factor * factor_due(rows, which);
+        const float factor_of_other = __shfl_xor_sync(ALL_LANES, factor, 1);
+        rows.factor[0] = which == 0 ? factor : factor_of_other;
+        rows.factor[1] = which == 0 ? factor_of_other : factor;
+        pin(rows.factor);
+    }
+
     /* O overwrites this warpgroup's own rows of Q, which the last S has read, unless it goes straight to memory. */
     INLINE void finish_tile() {
         const tile &at = tile_in_slot(slot);
-        const int upper = row_of_thread(at);
-        const output_row row[2] = {find_output_row(p, at, upper), find_output_row(p, at, upper + 8)};
-        float factor[2];
-#pragma unroll
-        for (int which = 0; which < 2; which++) {
-            const finished_row finished = finish_row(p, rows.reference[which], rows.sum[which], row[which].head);
-            factor[which] = finished.factor * factor_due(rows, which);
-            store_lse(p, at, row[which], finished.lse);
-        }
-        scale_output(factor);
+        scale_output(rows.factor);
         const bool all_rows_exist = first_row(at) + WARPGROUP_ROWS <= rows_end_of(p, at);
         if (GENERAL && (p.pack > 1 || p.o_is_f32 != 0 || !all_rows_exist)) {
             for (int which = 0; which < 2; which++) {
-                if (row[which].exists) {
-                    store_output_row(p, at, row[which], which, output);
+                const output_row row = find_output_row(p, at, row_of_thread(at) + 8 * which);
+                if (row.exists) {
+                    store_output_row(p, at, row, which, output);
                 }
             }
             named_barrier_sync(ALONE + index, WARPGROUP); /* all are past their last look at the tile */
@@ -319,17 +330,23 @@ struct consumer {
 
     /* ---- Steps ---- */
 
-    /* S of one key tile and O += P V of the one before in one turn, both waited for: the softmax that follows lies
-     * under the products of the other warpgroups. */
-    INLINE void multiply(int scores_slot) {
-        const score_operands from = find_score_operands(scores_slot);
-        const uint64_t v_tile = find_output_operand();
-        wait_k();
+    /* S of one key tile and O += P V of the one before in one turn. */
+    INLINE void issue_products(int scores_slot) {
+        const uint64_t q_tile = q_operand(scores_slot);
+        if (!operands.are_there) {
+            wait_k();
+        }
         take_turn();
-        issue_scores(from);
-        wait_v();
-        issue_output(v_tile);
+        issue_scores(q_tile);
+        if (!operands.are_there) {
+            wait_v();
+        }
+        issue_output();
         pass_turn();
+    }
+
+    INLINE void wait_products() {
+        find_operands(1);
         mma_wait();
         pin(scores);
         pin(output);
@@ -337,35 +354,48 @@ struct consumer {
         release_v();
     }
 
-    INLINE void finish_step(bool moves) {
-        if (moves || rows.due != 0) {
-#pragma unroll
-            for (int row = 0; row < 2; row++) {
-                rows.factor[row] = (moves ? rows.factor[row] : 1.0f) * factor_due(rows, row);
-            }
-            scale_output(rows.factor);
-        }
-        rows.due = rows.planned;
-        rows.planned = 0;
-        pin(weights);
+    /* The softmax that follows lies under the products of the other warpgroups. */
+    INLINE void multiply() {
+        issue_products(slot);
         release_q();
+        wait_products();
+        if (rows.due != 0) {
+            const float factor[2] = {factor_due(rows, 0), factor_due(rows, 1)};
+            scale_output(factor);
+            rows.due = 0;
+        }
     }
 
     /* Where some rows may not see all keys, or not have seen one yet. */
     INLINE void step_at_end(int key_tile) {
-        multiply(slot);
+        multiply();
         change_scores(p, scores);
         hide(key_tile);
-        finish_step(softmax_by_maximum(scores, p.score_factor, false, &rows, weights));
+        if (softmax_by_maximum(scores, p.score_factor, false, &rows, weights)) {
+            scale_output(rows.factor);
+        }
+        pin(weights);
     }
 
     INLINE void step_by_sum() {
-        multiply(slot);
+        multiply();
+        bool is_done = false;
         if constexpr (SOFTCAP) {
-            finish_step(softmax_capped_by_sum(p, scores, &rows, weights));
+            is_done = softmax_capped_by_sum(p, scores, &rows, weights);
         } else {
-            finish_step(softmax_by_sum(scores, p.score_factor, &rows, weights));
+            is_done = softmax_by_sum(scores, p.score_factor, &rows, weights);
         }
+        if (!is_done) {
+            if constexpr (SOFTCAP) {
+                change_scores(p, scores);
+            }
+            const bool moves = softmax_by_maximum(scores, p.score_factor, rows.credit == 0, &rows, weights);
+            rows.credit += moves ? -CREDIT_MOVED : 1;
+            if (moves) {
+                scale_output(rows.factor);
+            }
+        }
+        pin(weights);
     }
 
     INLINE void pass_k(int key_tiles) {
@@ -386,17 +416,20 @@ struct consumer {
 
     /* A tile's first S, without a product of the tile before beside it. */
     INLINE void start_scores(int of_slot, bool takes_turn) {
+        find_operands(0);
+        const uint64_t q_tile = q_operand(of_slot);
         wait_k();
         if (takes_turn) {
             take_turn();
         }
-        issue_scores(find_score_operands(of_slot));
+        issue_scores(q_tile);
         if (takes_turn) {
             pass_turn();
         }
         mma_wait();
         pin(scores);
         release_k();
+        find_operands(0);
     }
 
     /* A tile that starts on its own, after some turns; the last of them is for the first S. */
@@ -442,7 +475,7 @@ struct consumer {
         if (takes_turn) {
             take_turn();
         }
-        issue_output(find_output_operand());
+        issue_output();
         if (takes_turn) {
             pass_turn();
         }
@@ -474,21 +507,28 @@ struct consumer {
     /* The turn between two tiles, in which the next one may start. passed: key tiles between those that rows here see
      * of either. */
     INLINE void join_tiles(bool ended, bool more, bool starts, int next_slot, int passed) {
-        if constexpr (GENERAL) {
+        if (GENERAL && passed > 0) {
             pass_k(passed);
+            find_operands(0);
         }
         if (starts && !ended) {
-            multiply(next_slot);
-        } else if (starts) {
-            start_scores(next_slot, true);
-        } else if (!ended) {
-            end_tile(more);
-        } else if (more) {
-            take_turn();
-            pass_turn();
+            issue_products(next_slot);
+            finish_rows();
+            wait_products();
+        } else {
+            if (starts) {
+                start_scores(next_slot, true);
+            } else if (!ended) {
+                end_tile(more);
+            } else if (more) {
+                take_turn();
+                pass_turn();
+            }
+            finish_rows();
         }
-        if constexpr (GENERAL) {
+        if (GENERAL && passed > 0) {
             pass_v(passed);
+            find_operands(0);
         }
     }
 

@@ -30,11 +30,11 @@ struct row_pair {
     float sum[2];       /* of this thread's weights */
     float factor[2];    /* by which a move of the reference multiplies O */
     /* Moves that a step's sums have asked for: the step's own weights stay as they are, so O is multiplied when it
-     * holds them, after the next step. 0: none in this warp; else the octaves of one row, of the other, and 1, in
+     * holds them, after the next product. 0: none in this warp; else the octaves of one row, of the other, and 1, in
      * bytes. */
-    uint32_t planned, due;
-    int credit;          /* above 0: the next step may go by sum. The same in all lanes of a warp, as the next two */
-    int cap, cap_misses; /* the polynomial for softcap that is in use, and how often one was too short */
+    uint32_t due;
+    int credit;     /* above 0: the next step may go by sum. The same in all lanes of a warp, as the next one */
+    int cap_misses; /* how often a polynomial for softcap was too short */
 };
 
 /* ---- What is done to scores before ---- */
@@ -102,7 +102,7 @@ constexpr float LAZINESS = IS_F16 ? 15.0f : 24.0f;
 INLINE void start_rows(row_pair *rows) {
     rows->reference[0] = rows->reference[1] = -ATTUNE_INFINITY;
     rows->sum[0] = rows->sum[1] = 0.0f;
-    rows->planned = rows->due = 0;
+    rows->due = 0;
 }
 
 /* Row maxima, over the four lanes that share a row. NaN is passed over, as its weight tells. */
@@ -195,15 +195,23 @@ INLINE float sum_of_row(float sum_of_thread) {
     return sum + __shfl_xor_sync(ALL_LANES, sum, 2);
 }
 
+/* Of the four lanes that share two rows, the even ones get the sum of the upper row, the others that of the lower. */
+INLINE float sum_of_lanes_row(const float (&sum_of_thread)[2]) {
+    const int which = threadIdx.x % 2;
+    const float other = which == 0 ? sum_of_thread[1] : sum_of_thread[0];
+    const float sum = (which == 0 ? sum_of_thread[0] : sum_of_thread[1]) + __shfl_xor_sync(ALL_LANES, other, 1);
+    return sum + __shfl_xor_sync(ALL_LANES, sum, 2);
+}
+
 /* Moves references up by the powers of two in this step's sums. */
 INLINE void plan_move(row_pair *rows, const float (&sum)[2]) {
-    rows->planned = 1 << 16;
+    rows->due = 1 << 16;
 #pragma unroll
     for (int row = 0; row < 2; row++) {
         const int octaves = max(0, (__float_as_int(sum_of_row(sum[row])) >> 23) - 127 - HEADROOM);
         rows->sum[row] *= __int_as_float((127 - octaves) << 23);
         rows->reference[row] += octaves;
-        rows->planned |= octaves << 8 * row;
+        rows->due |= octaves << 8 * row;
     }
 }
 
@@ -239,8 +247,8 @@ INLINE bool softmax_by_maximum(const float (&scores)[SCORES], float factor, bool
 }
 
 /* A step by sum whose sum is past SUM_MAX costs a second pass over the scores, for which the other warps wait. So that
- * no data makes this much slower than going by maximum, steps by sum take credit: one that goes well earns 1, one that
- * does not costs CREDIT_LOST, a step by maximum earns 1 where references stay and costs CREDIT_MOVED where they move;
+ * no data makes this much slower than going by maximum, steps by sum take credit: one that does not go well costs
+ * CREDIT_LOST, a step by maximum earns 1 where references stay and costs CREDIT_MOVED where they move;
  * and a tile in whose first step single keys rule most rows starts with a debt. What a row goes through must not depend
  * on the tile that its work-group had before, so each starts anew. f16 has 4 octaves of room where bf16 has 56, so it
  * is only tried after a step by maximum, which then recentres. */
@@ -249,80 +257,72 @@ constexpr bool BY_MAXIMUM = true;
 #else
 constexpr bool BY_MAXIMUM = false;
 #endif
-constexpr int CREDIT_START = IS_F16 ? 0 : 1, CREDIT_START_RULED = IS_F16 ? -64 : -2, CREDIT_MOST = 4;
+constexpr int CREDIT_START = IS_F16 ? 0 : 1, CREDIT_START_RULED = IS_F16 ? -64 : -2;
 constexpr int CREDIT_LOST = IS_F16 ? 64 : 16, CREDIT_MOVED = IS_F16 ? 2 : 1;
 
 /* Of a tile's first step: whether single keys rule most rows of a warp. */
 INLINE bool are_rows_ruled(const row_pair &rows) {
-    int ruled = 0;
-#pragma unroll
-    for (int row = 0; row < 2; row++) {
-        const float sum = sum_of_row(rows.sum[row]);
-        const bool is_ruled = sum > 0.0f && sum < 0x1p1f * (1 << HEADROOM) && (rows.planned >> 8 * row & 0xFF) == 0;
-        ruled += __popc(__ballot_sync(ALL_LANES, is_ruled));
-    }
-    return ruled > LANES;
+    const float sum = sum_of_lanes_row(rows.sum);
+    const int octaves_due = rows.due >> 8 * (threadIdx.x % 2) & 0xFF;
+    const bool is_ruled = sum > 0.0f && sum < 0x1p1f * (1 << HEADROOM) && octaves_due == 0;
+    return __popc(__ballot_sync(ALL_LANES, is_ruled)) > LANES / 2;
 }
 
 INLINE void start_credit(row_pair *rows) {
     rows->credit = are_rows_ruled(*rows) ? CREDIT_START_RULED : CREDIT_START;
 }
 
-/* Steps of a tile in which a polynomial for softcap may prove too short. */
+/* Steps of a tile in which a polynomial for softcap may prove too short. The next one is for the steps after this, if
+ * there are more such, and after the last one all go by tanh and maximum. */
 constexpr int CAP_MISSES = 2;
 
 /* What a step by sum does with its sums. False: they prove nothing, and the step goes by maximum. */
 INLINE bool take_sums(row_pair *rows, const float (&sum)[2]) {
-    const bool stays = are_sums_within(sum, SUM_STAYS);
-    if (!stays && !are_sums_within(sum, SUM_MAX)) {
+    if (__builtin_expect(are_sums_within(sum, SUM_STAYS), 1)) {
+        rows->sum[0] += sum[0];
+        rows->sum[1] += sum[1];
+        return true;
+    }
+    if (!are_sums_within(sum, SUM_MAX)) {
         rows->credit -= CREDIT_LOST;
         return false;
     }
     rows->sum[0] += sum[0];
     rows->sum[1] += sum[1];
-    rows->credit = min(rows->credit + 1, CREDIT_MOST);
-    if (!stays) {
-        plan_move(rows, sum);
-    }
+    plan_move(rows, sum);
     return true;
 }
 
 /* By sum while there is credit: without the pass for the maximum. A row without a reference has base -inf here, so its
- * sum is not finite, and it goes by maximum. Returns whether O must be multiplied by rows->factor. */
+ * sum is not finite, and it goes by maximum. False: it does now. */
 INLINE bool softmax_by_sum(const float (&scores)[SCORES], float factor, row_pair *rows, uint32_t (&weights)[WEIGHTS]) {
-    if (!BY_MAXIMUM && rows->credit > 0) {
-        float sum[2];
-        weigh_scores(scores, factor, rows->reference, weights, sum);
-        if (take_sums(rows, sum)) {
-            return false;
-        }
+    if (BY_MAXIMUM || rows->credit <= 0) {
+        return false;
     }
-    const bool moves = softmax_by_maximum(scores, factor, rows->credit == 0, rows, weights);
-    rows->credit += moves ? -CREDIT_MOVED : 1;
-    return moves;
+    float sum[2];
+    weigh_scores(scores, factor, rows->reference, weights, sum);
+    return take_sums(rows, sum);
 }
 
-/* The same on scores that softcap has not changed yet: by the polynomial in use while all are small enough for it. The
- * next one is for the steps after this, if there are more such, and after the last one all go by tanh. */
+/* The same on scores that softcap has not changed yet: by the polynomial in use while all are small enough for it. */
 INLINE bool softmax_capped_by_sum(const attune_sm90_forward_params &p, float (&scores)[SCORES], row_pair *rows,
                                   uint32_t (&weights)[WEIGHTS]) {
-    if (!BY_MAXIMUM && rows->credit > 0 && rows->cap < ATTUNE_SM90_CAPS) {
-        bool are_small;
-        float sum[2];
-        if (rows->cap == 0) {
-            are_small = weigh_capped_scores<ATTUNE_SM90_CAP_SHORT>(p.cap[0], scores, rows->reference, weights, sum);
-        } else {
-            are_small = weigh_capped_scores<ATTUNE_SM90_CAP_LONG>(p.cap[1], scores, rows->reference, weights, sum);
-        }
-        if (!__all_sync(ALL_LANES, are_small)) {
-            rows->cap_misses++;
-            rows->cap += rows->cap_misses % CAP_MISSES == 0;
-        } else if (take_sums(rows, sum)) {
-            return false;
-        }
+    const int cap = rows->cap_misses / CAP_MISSES;
+    if (BY_MAXIMUM || rows->credit <= 0 || cap >= ATTUNE_SM90_CAPS) {
+        return false;
     }
-    change_scores(p, scores);
-    return softmax_by_sum(scores, p.score_factor, rows, weights);
+    bool are_small;
+    float sum[2];
+    if (cap == 0) {
+        are_small = weigh_capped_scores<ATTUNE_SM90_CAP_SHORT>(p.cap[0], scores, rows->reference, weights, sum);
+    } else {
+        are_small = weigh_capped_scores<ATTUNE_SM90_CAP_LONG>(p.cap[1], scores, rows->reference, weights, sum);
+    }
+    if (!__all_sync(ALL_LANES, are_small)) {
+        rows->cap_misses++;
+        return false;
+    }
+    return take_sums(rows, sum);
 }
 
 } // namespace

@@ -83,11 +83,12 @@ struct finished_row {
     float lse;
 };
 
-/* The sink joins only here, so that P is relative to the scores however large it is. */
-INLINE finished_row finish_row(const attune_sm90_forward_params &p, float reference, float sum_of_thread, int head) {
+/* As attune_softmax_finish, but that a division is a subroutine, and so the end of what the products run under. The
+ * sink joins only here, so that P is relative to the scores however large it is. */
+INLINE finished_row finish_row(const attune_sm90_forward_params &p, float reference, float sum, int head) {
     attune_softmax state;
     state.max = reference * LN_2;
-    state.sum = sum_of_row(sum_of_thread);
+    state.sum = sum;
     float factor = 1.0f;
     if (p.sink.data != nullptr) {
         const float logit = static_cast<const float *>(p.sink.data)[head * p.sink.stride[0]];
@@ -95,12 +96,15 @@ INLINE finished_row finish_row(const attune_sm90_forward_params &p, float refere
         state = merged.state;
         factor = merged.factor_a;
     }
-    const attune_softmax_result result = attune_softmax_finish(state);
-    return {factor * result.inverse, result.lse};
+    const bool empty = state.sum == 0.0f;
+    const float inverse = empty ? 0.0f : reciprocal_fast(state.sum);
+    const float lse = empty ? -ATTUNE_INFINITY : state.max + attune_logf(state.sum);
+    return {factor * inverse, lse};
 }
 
+/* By one lane of each row. */
 INLINE void store_lse(const attune_sm90_forward_params &p, const tile &at, const output_row &row, float lse) {
-    if (p.lse.data != nullptr && row.exists && threadIdx.x % 4 == 0) {
+    if (p.lse.data != nullptr && row.exists && threadIdx.x % 4 < 2) {
         const int row_begin = GENERAL ? at.row_begin : 0;
         static_cast<float *>(p.lse.data)[element_offset(p.lse, at.batch, row.head, row_begin + row.place)] = lse;
     }
