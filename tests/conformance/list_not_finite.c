@@ -81,8 +81,16 @@ static void share_keys(struct conform_options *options) {
     options->causal = true;
 }
 
+/* A row's own, and one that weighs nothing. */
+static void give_sinks(struct conform_options *options) {
+    options->heads_q = options->heads_kv = 3;
+    options->sink = true;
+    options->causal = true;
+}
+
 static void (*const ways[])(struct conform_options *options) = {
-    hide_by_length, hide_by_pack, hide_by_mask, hide_by_list, hide_all, hide_by_window, drop_out, share_keys,
+    hide_by_length, hide_by_pack, hide_by_mask, hide_by_list, hide_all,
+    hide_by_window, drop_out,     share_keys,   give_sinks,
 };
 
 static void add_ways(struct conform_list *list, const struct injection *what, const struct conform_options *start) {

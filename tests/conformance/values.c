@@ -126,7 +126,8 @@ static double injected(const struct conform_problem *problem, attune_operand ope
                        const struct conform_element *element, double value) {
     const int64_t *axis = element->axis;
     bool is_bias = operand == ATTUNE_OPERAND_BIAS;
-    bool is_in_row = axis[1] == 1 && axis[2] == 0 && axis[3] == 0; /* of q or dout */
+    int64_t heads = problem->options.sink ? 3 : 1;                    /* one with each kind of sink */
+    bool is_in_row = axis[1] == 1 && axis[2] < heads && axis[3] == 0; /* of q or dout */
     bool is_last_key = operand <= ATTUNE_OPERAND_V && axis[1] == problem->sequence[axis[0]].keys - 1 && axis[3] == 0;
     switch (problem->options.inject) {
     case CONFORM_INJECT_Q_NAN:
@@ -201,7 +202,10 @@ double conform_value(const struct conform_problem *problem, attune_operand opera
         return injected(problem, operand, element, conform_random_normal(key_of(problem, operand, element)));
     case ATTUNE_OPERAND_ALIBI_SLOPES:
         return slope_value(options, element);
-    case ATTUNE_OPERAND_SINK: /* one head in three has none */
+    case ATTUNE_OPERAND_SINK: /* one head in three has none; of one f32 does not tell the weight from 0 */
+        if (options->inject == CONFORM_INJECT_DOUT_NAN && element->axis[0] % 3 == 1) {
+            return -200;
+        }
         return element->axis[0] % 3 == 2 ? -INFINITY : conform_random_normal(key_of(problem, operand, element));
     case ATTUNE_OPERAND_DESCALE_Q:
     case ATTUNE_OPERAND_DESCALE_K:

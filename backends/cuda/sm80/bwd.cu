@@ -314,10 +314,8 @@ __device__ void dsink_of_head(const attune_cuda_backward_params &p, int64_t head
     for (int64_t batch = 0; batch < forward.batch; batch++) {
         const place at = find_place(forward, batch * forward.heads_q + head);
         float part = 0.0f;
-        for (int64_t row = threadIdx.x % LANES; row < at.mask.rows; row += LANES) {
-            const float lse = lse_at(forward, at, row);
-            const float weight = sink == -ATTUNE_INFINITY ? 0.0f : attune_softmax_weight(sink, lse);
-            part -= weight == 0.0f ? 0.0f : weight * *row_sum_at(p, at, row);
+        for (int64_t row = threadIdx.x % LANES; row < at.mask.rows && sink != -ATTUNE_INFINITY; row += LANES) {
+            part -= attune_softmax_weight(sink, lse_at(forward, at, row)) * *row_sum_at(p, at, row);
         }
         sum += part;
     }
