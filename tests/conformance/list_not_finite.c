@@ -1,6 +1,6 @@
 /*
- * NaN and infinity in q, k, v and dout: where they come out, and that they come out nowhere else. Beside every way to
- * hide a key from a row, since 0 times what is not finite is NaN.
+ * NaN and infinity in q, k, v, dout and dlse: where they come out, and that they come out nowhere else. Beside every
+ * way to hide a key from a row, since 0 times what is not finite is NaN.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -14,7 +14,7 @@ static const attune_op passes[] = {ATTUNE_OP_FORWARD, ATTUNE_OP_BACKWARD};
 struct injection {
     enum conform_inject inject;
     const char *detail;
-    bool is_of_backward; /* of dout alone */
+    bool is_of_backward; /* of dout and dlse alone */
     bool takes_softcap;  /* which makes other scores of it */
     bool takes_ways;     /* beside every way to hide a key */
 };
@@ -25,6 +25,7 @@ static const struct injection injections[] = {
     {CONFORM_INJECT_Q_HIDES_ROW, "q_infinite", false, false, false},
     {CONFORM_INJECT_DOUT_NAN, "dout_nan", true, true, true},
     {CONFORM_INJECT_DOUT_INFINITE, "dout_infinite", true, true, true},
+    {CONFORM_INJECT_DLSE_NAN, "dlse_nan", true, true, true},
     {CONFORM_INJECT_K_HIDDEN_NAN, "hidden_key", false, false, false},
     {CONFORM_INJECT_K_HIDDEN_INFINITE, "hidden_key", false, true, false},
     {CONFORM_INJECT_V_HIDDEN_NAN, "hidden_key", false, false, false},
@@ -180,6 +181,7 @@ void conform_list_not_finite(struct conform_list *list) {
             struct conform_options options = conform_options_make(passes[p], dtypes[t]);
             for (size_t n = 0; n < COUNT(injections); n++) {
                 options.inject = injections[n].inject;
+                options.dlse = options.inject == CONFORM_INJECT_DLSE_NAN;
                 if (passes[p] == ATTUNE_OP_BACKWARD || !injections[n].is_of_backward) {
                     add_injection(list, &injections[n], options);
                 }

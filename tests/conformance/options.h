@@ -51,6 +51,7 @@ enum conform_inject {
     CONFORM_INJECT_Q_HIDES_ROW,       /* q row 1 infinite so that all its scores are -inf (not in e4m3) */
     CONFORM_INJECT_DOUT_NAN,          /* dout row 1, one element */
     CONFORM_INJECT_DOUT_INFINITE,     /* likewise */
+    CONFORM_INJECT_DLSE_NAN,          /* dlse row 1 */
     CONFORM_INJECT_BIAS_INFINITE,     /* bias +inf at row 1, key 0 */
     CONFORM_INJECT_BIAS_HIDES_KEY,    /* bias -inf at key 0 of every row */
     CONFORM_INJECT_BIAS_HIDES_ROW,    /* bias -inf at every key of row 1 */

@@ -19,6 +19,7 @@ static const char *const inject_names[] = {
     ".q_hides_row",
     ".dout_nan",
     ".dout_inf",
+    ".dlse_nan",
     ".bias_infinite",
     ".bias_hides_key",
     ".bias_hides_row",

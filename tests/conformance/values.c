@@ -140,6 +140,8 @@ static double injected(const struct conform_problem *problem, attune_operand ope
         return operand == ATTUNE_OPERAND_DOUT && is_in_row ? NAN : value;
     case CONFORM_INJECT_DOUT_INFINITE:
         return operand == ATTUNE_OPERAND_DOUT && is_in_row ? INFINITY : value;
+    case CONFORM_INJECT_DLSE_NAN: /* whose heads come before its rows */
+        return operand == ATTUNE_OPERAND_DLSE && axis[1] < heads && axis[2] == 1 ? NAN : value;
     case CONFORM_INJECT_BIAS_INFINITE:
         return is_bias && axis[2] == 1 && axis[3] == 0 ? INFINITY : value;
     case CONFORM_INJECT_BIAS_HIDES_KEY:
@@ -198,6 +200,7 @@ double conform_value(const struct conform_problem *problem, attune_operand opera
         double value = without_subnormals(options, main_value(problem, operand, element));
         return injected(problem, operand, element, value);
     }
+    case ATTUNE_OPERAND_DLSE:
     case ATTUNE_OPERAND_BIAS:
         return injected(problem, operand, element, conform_random_normal(key_of(problem, operand, element)));
     case ATTUNE_OPERAND_ALIBI_SLOPES:
