@@ -19,8 +19,9 @@ def main():
         (folder / "oclgrind.icd").write_text(DRIVER + "\n")
         environment = os.environ | {"OCL_ICD_VENDORS": f"{folder}/", "ATTUNE_CACHE_DIR": f"{folder}/cache",
                                     "OCLGRIND_LOG": str(log), "OCLGRIND_DATA_RACES": "1", "OCLGRIND_CHECK_API": "1",
-                                    # Its own is 32 KiB, which some rows do not do with.
-                                    "OCLGRIND_LOCAL_MEM_SIZE": "49152",
+                                    # Its own 32 KiB of local memory are too few for some rows, and it counts what all
+                                    # kernels of a program have together: https://github.com/jrprice/Oclgrind/issues/162
+                                    "OCLGRIND_LOCAL_MEM_SIZE": "196608", "ATTUNE_DEVICE_LIMITS": "shared=48K",
                                     # Of functions put in line its compiler makes what its interpreter does not know.
                                     "OCLGRIND_BUILD_OPTIONS": "-DFN=static -cl-opt-disable"}
         status = subprocess.run(sys.argv[1:], env=environment, check=False).returncode
