@@ -18,7 +18,7 @@
 
 namespace {
 
-constexpr bool RUNS_ON = Q_BUFFERS == 2; /* from tile to tile */
+constexpr bool RUNS_ON = !O_APART; /* from tile to tile */
 
 /* Named barriers: 0 is __syncthreads; then the turns, then one for each warpgroup alone. */
 constexpr int TURN = 1;
@@ -33,7 +33,7 @@ struct consumer {
     ring<Q_BUFFERS> q;
     ring<STAGES> k, v;
     ring<TAIL_BARRIERS> tails;
-    int stored_slot = -1; /* of the tile whose O may still be leaving */
+    int stored_slot = -1; /* of the tile whose O may still be leaving through its rows of Q */
 
     float scores[SCORES];
     uint32_t weights[WEIGHTS];
@@ -289,42 +289,55 @@ struct consumer {
         pin(rows.factor);
     }
 
-    /* O overwrites this warpgroup's own rows of Q, which the last S has read, unless it goes straight to memory. */
     INLINE void finish_tile() {
         const tile &at = tile_in_slot(slot);
         scale_output(rows.factor);
-        const bool all_rows_exist = first_row(at) + WARPGROUP_ROWS <= rows_end_of(p, at);
-        if (GENERAL && (p.pack > 1 || p.o_is_f32 != 0 || !all_rows_exist)) {
+        const bool goes_directly = is_stored_directly(p, at, index);
+        if (goes_directly) {
             for (int which = 0; which < 2; which++) {
                 const output_row row = find_output_row(p, at, row_of_thread(at) + 8 * which);
                 if (row.exists) {
                     store_output_row(p, at, row, which, output);
                 }
             }
-            named_barrier_sync(ALONE + index, WARPGROUP); /* all are past their last look at the tile */
-        } else {
-            store_by_copy_engine(at);
         }
-        stored_slot = slot;
-        if (!RUNS_ON) {
-            release_q(); /* with two buffers the wait for the store is put off by a step */
+        if constexpr (O_APART) {
+            leave_output(goes_directly);
+        } else if (goes_directly) {
+            named_barrier_sync(ALONE + index, WARPGROUP); /* all are past their last look at the tile */
+            stored_slot = slot;
+        } else {
+            store_through_q(at);
+            stored_slot = slot;
         }
     }
 
-    INLINE void store_by_copy_engine(const tile &at) {
+    /* In this warpgroup's own rows of Q, which the last S has read. The wait for the store is put off by a step. */
+    INLINE void store_through_q(const tile &at) {
         named_barrier_sync(ALONE + index, WARPGROUP); /* all four warps are past their last read of Q */
         stage_output(q_rows(slot), thread, output);
         async_proxy_fence();
         named_barrier_sync(ALONE + index, WARPGROUP);
         if (thread == 0) {
-            const int row = first_row(at);
-            if (row < rows_end_of(p, at)) {
-                for (int panel = 0; panel < PANELS_V; panel++) {
-                    store_box(p.o, q_rows(slot) + panel * TILE_ROWS * PANEL_BYTES, panel * PANEL,
-                              (GENERAL ? at.row_begin : 0) + row, at.head, at.batch * p.o_step.batch);
-                }
-            }
-            store_commit();
+            store_staged_output(p, at, index, q_rows(slot));
+        }
+    }
+
+    /* In O's buffer, which warpgroups have in turn, for the warp that stores. */
+    INLINE void leave_output(bool is_stored) {
+        const uint32_t parity = (q.count - 1) & 1; /* of tiles before this one */
+        mbarrier_wait(barrier_address(O_FREE, index), index == 0 ? parity ^ 1 : parity);
+        if (!is_stored) {
+            stage_output(shared_address(O_OFFSET), thread, output);
+            async_proxy_fence();
+        }
+        mbarrier_arrive(barrier_address(O_STAGED, 0));
+    }
+
+    /* Where O does not leave through it, Q has been read once this warpgroup's last S is there. */
+    INLINE void release_q_early(int key_tile) {
+        if (O_APART && key_tile == seen.begin && lane == 0) {
+            mbarrier_arrive(barrier_address(Q_EMPTY, 0));
         }
     }
 
@@ -355,10 +368,11 @@ struct consumer {
     }
 
     /* The softmax that follows lies under the products of the other warpgroups. */
-    INLINE void multiply() {
+    INLINE void multiply(int key_tile) {
         issue_products(slot);
         release_q();
         wait_products();
+        release_q_early(key_tile);
         if (rows.due != 0) {
             const float factor[2] = {factor_due(rows, 0), factor_due(rows, 1)};
             scale_output(factor);
@@ -368,7 +382,7 @@ struct consumer {
 
     /* Where some rows may not see all keys, or not have seen one yet. */
     INLINE void step_at_end(int key_tile) {
-        multiply();
+        multiply(key_tile);
         change_scores(p, scores);
         hide(key_tile);
         if (softmax_by_maximum(scores, p.score_factor, false, &rows, weights)) {
@@ -377,8 +391,8 @@ struct consumer {
         pin(weights);
     }
 
-    INLINE void step_by_sum() {
-        multiply();
+    INLINE void step_by_sum(int key_tile) {
+        multiply(key_tile);
         bool is_done = false;
         if constexpr (SOFTCAP) {
             is_done = softmax_capped_by_sum(p, scores, &rows, weights);
@@ -463,7 +477,7 @@ struct consumer {
             }
             ends_at = seen.begin;
             for (; key_tile >= max(seen.begin, clear.begin); key_tile--) {
-                step_by_sum();
+                step_by_sum(key_tile);
             }
         }
         release_q();
@@ -482,6 +496,7 @@ struct consumer {
         mma_wait();
         pin(output);
         release_v();
+        finish_rows();
     }
 
     /* The same where the others take turns more in this tile. So does this warpgroup before it waits for the next one:
@@ -515,16 +530,13 @@ struct consumer {
             issue_products(next_slot);
             finish_rows();
             wait_products();
-        } else {
-            if (starts) {
-                start_scores(next_slot, true);
-            } else if (!ended) {
-                end_tile(more);
-            } else if (more) {
-                take_turn();
-                pass_turn();
-            }
-            finish_rows();
+        } else if (starts) {
+            start_scores(next_slot, true);
+        } else if (!ended) {
+            end_tile(more);
+        } else if (more) {
+            take_turn();
+            pass_turn();
         }
         if (GENERAL && passed > 0) {
             pass_v(passed);
@@ -564,6 +576,7 @@ struct consumer {
             if (!started) {
                 start_tile(turns_before(tile_in_slot(slot), seen));
             }
+            release_q_early(seen.end - 1);
             start_softmax();
             if constexpr (GENERAL) {
                 clear_tail();
@@ -589,7 +602,7 @@ struct consumer {
                 more = next_tile(&next_slot, &next_seen);
             }
         }
-        if (thread == 0) {
+        if (!O_APART && thread == 0) {
             store_wait();
         }
     }
@@ -606,8 +619,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     __syncthreads();
     if (warpgroup == 0) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGISTERS));
+        const int warp = threadIdx.x / LANES;
         if (GENERAL || threadIdx.x % LANES == 0) {
-            load(p, threadIdx.x / LANES);
+            load(p, warp);
+            if (O_APART && warp == 3) {
+                store_tiles(p);
+            }
         }
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(CONSUMER_REGISTERS));

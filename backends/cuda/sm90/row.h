@@ -26,7 +26,7 @@ static_assert(THREADS == columns::THREADS, "a warpgroup that loads, and one for 
 constexpr int CONSUMER_REGISTERS = CONSUMERS == 2 ? 232 : CONSUMERS == 3 ? 160 : 112;
 constexpr int PRODUCER_REGISTERS = CONSUMERS == 2 ? 40 : 32;
 
-/* ---- Shared memory: Q buffers, a ring of K, a ring of V, barriers, the tiles that go with the Q buffers ---- */
+/* ---- Shared memory: Q buffers, a ring of K, a ring of V, O, barriers, the tiles that go with the Q buffers ---- */
 
 static_assert(PANELS_V <= PANELS, "O leaves through Q's buffer");
 
@@ -39,7 +39,15 @@ constexpr int RING_BYTES = STAGES * (K_BYTES + V_BYTES);
 constexpr int Q_BUFFERS = 2 * Q_BYTES + RING_BYTES + CONTROL_BYTES <= SHARED_BYTES_MAX ? 2 : 1;
 constexpr int K_OFFSET = Q_BUFFERS * Q_BYTES;
 constexpr int V_OFFSET = K_OFFSET + STAGES * K_BYTES;
-constexpr int CONTROL_OFFSET = V_OFFSET + STAGES * V_BYTES;
+
+/* O leaves through its rows of Q. Where that has one buffer, O has another, for the rows of one warpgroup after the
+ * other: the next Q comes while O is still being multiplied. */
+constexpr bool O_APART = Q_BUFFERS == 1;
+constexpr int O_OFFSET = V_OFFSET + STAGES * V_BYTES;
+constexpr int O_PANEL_ROWS = O_APART ? WARPGROUP_ROWS : TILE_ROWS;
+constexpr int O_BYTES = O_APART ? PANELS_V * WARPGROUP_ROWS * PANEL_BYTES : 0;
+
+constexpr int CONTROL_OFFSET = O_OFFSET + O_BYTES;
 constexpr int SHARED_BYTES = CONTROL_OFFSET + CONTROL_BYTES;
 static_assert(SHARED_BYTES == columns::SHARED_BYTES, "shared memory as declared");
 

@@ -106,6 +106,12 @@ INLINE key_tile_range find_clear(const attune_sm90_forward_params &p, const tile
     return {ceil_div(begin, TILE_KEYS), max(0, keys_end(p, at, place_of_row(p, first))) / TILE_KEYS};
 }
 
+/* Whether O of a warpgroup is more than the copy engine may write, or of another type. */
+INLINE bool is_stored_directly(const attune_sm90_forward_params &p, const tile &at, int warpgroup) {
+    const int end = at.row + (warpgroup + 1) * WARPGROUP_ROWS;
+    return GENERAL && (p.pack > 1 || p.o_is_f32 != 0 || end > rows_end_of(p, at));
+}
+
 /* ---- Turns ---- */
 
 /* Where warpgroups see different key tiles, as under a window, each may be as many of them ahead of another in a turn

@@ -25,9 +25,50 @@ INLINE void stage_output(uint32_t rows, int thread, const float (&output)[OUTPUT
     for (int k = 0; k < HEAD_DIM_V / 16; k++) {
         const int chunk = (k % 4 * 2 + lane / 16) ^ (row % 8);
         store_matrices(
-            rows + k / 4 * TILE_ROWS * PANEL_BYTES + row * PANEL_BYTES + chunk * 16,
+            rows + k / 4 * O_PANEL_ROWS * PANEL_BYTES + row * PANEL_BYTES + chunk * 16,
             pack_elements(output[8 * k], output[8 * k + 1]), pack_elements(output[8 * k + 2], output[8 * k + 3]),
             pack_elements(output[8 * k + 4], output[8 * k + 5]), pack_elements(output[8 * k + 6], output[8 * k + 7]));
+    }
+}
+
+/* By one thread. */
+INLINE void store_staged_output(const attune_sm90_forward_params &p, const tile &at, int warpgroup, uint32_t rows) {
+    const int row = at.row + warpgroup * WARPGROUP_ROWS;
+    if (row < rows_end_of(p, at)) {
+        for (int panel = 0; panel < PANELS_V; panel++) {
+            store_box(p.o, rows + panel * O_PANEL_ROWS * PANEL_BYTES, panel * PANEL, (GENERAL ? at.row_begin : 0) + row,
+                      at.head, at.batch * p.o_step.batch);
+        }
+    }
+    store_commit();
+}
+
+/* A warp of its own that stores what warpgroups leave in O's buffer, in turn, and gives it on. */
+INLINE void store_tiles(const attune_sm90_forward_params &p) {
+    const bool leads = threadIdx.x % LANES == 0;
+    ring<TILE_SLOTS> tiles;
+    uint32_t parity = 0;
+    while (true) {
+        mbarrier_wait(barrier_address(TILE_FOUND, tiles.buffer()), tiles.parity());
+        const tile &at = tile_in_slot(tiles.buffer());
+        if (at.row == NO_TILE) {
+            break;
+        }
+        for (int warpgroup = 0; warpgroup < CONSUMERS; warpgroup++) {
+            mbarrier_wait(barrier_address(O_STAGED, 0), parity);
+            parity ^= 1;
+            if (leads) {
+                if (!is_stored_directly(p, at, warpgroup)) {
+                    store_staged_output(p, at, warpgroup, shared_address(O_OFFSET));
+                    store_wait_read();
+                }
+                mbarrier_arrive(barrier_address(O_FREE, (warpgroup + 1) % CONSUMERS));
+            }
+        }
+        tiles.count++;
+    }
+    if (leads) {
+        store_wait();
     }
 }
 
