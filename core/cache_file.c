@@ -120,7 +120,7 @@ attune_status attune_cache_file_read(const char *key, void **out_bytes, size_t *
         return attune_fail(ATTUNE_NOT_FOUND, "there is no cache folder: ATTUNE_CACHE_DIR and HOME are unset");
     }
     snprintf(path, sizeof path, "%s/%s", folder, key);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* where a pipe lies, nobody may ever write */
     if (file < 0) {
         return attune_fail(ATTUNE_NOT_FOUND, "%s: %s", path, strerror(errno));
     }

@@ -144,6 +144,17 @@ static void a_file_under_another_key_is_not_found(void **state) {
     assert_not_found("two");
 }
 
+/* A pipe would keep its reader waiting for a writer. */
+static void what_is_no_file_is_not_waited_for(void **state) {
+    struct scratch *scratch = *state;
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", scratch->cache, KEY);
+    assert_int_equal(attune_host_services_get()->cache_write(KEY, "x", 1), ATTUNE_OK);
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_not_found(KEY);
+}
+
 static void a_folder_that_cannot_be_made_is_unavailable(void **state) {
     struct scratch *scratch = *state;
     const attune_host_services *host = attune_host_services_get();
@@ -281,6 +292,7 @@ int main(void) {
         scratch_test(keys_are_checked),
         scratch_test(damaged_files_are_not_found),
         scratch_test(a_file_under_another_key_is_not_found),
+        scratch_test(what_is_no_file_is_not_waited_for),
         scratch_test(a_folder_that_cannot_be_made_is_unavailable),
         scratch_test(the_users_own_folder_is_the_default),
         scratch_test(readers_see_whole_files_only),
