@@ -97,8 +97,8 @@ static bool accepts(const struct attune_cuda_device *device, const attune_kernel
 
 /* ---- Plans ---- */
 
-/* The workspace: of each tile of rows dq in f32, whole panels wide, then lse, then the row sums, then turns; then what
- * is there once. */
+/* The workspace: of each tile of rows dq in f32, whole panels wide, then lse, then the row sums; then what work-groups
+ * count and measure. */
 static uint64_t dq_tile_floats(const attune_kernel_row *row) {
     return (uint64_t)row->tile_rows *
            (uint64_t)(attune_ceil_div(row->head_dim_max, ATTUNE_SM90_PANEL) * ATTUNE_SM90_PANEL);
@@ -108,10 +108,16 @@ static uint64_t row_values(const attune_kernel_row *row) {
     return (uint64_t)row->tile_rows + ATTUNE_SM90_ROW_MARKS;
 }
 
+/* If dq is deterministic, the work-groups that have begun, and turns of each tile of rows; with f16, what is largest.
+ */
+static uint64_t counted_values(const attune_kernel_row *row, const attune_problem *problem) {
+    const uint64_t turns = problem->deterministic ? workspace_tiles(row, problem) + 1 : 0;
+    return turns + (problem->dtype == ATTUNE_DTYPE_F16 ? ATTUNE_SM90_LARGEST : 0);
+}
+
 static uint64_t workspace_bytes(const attune_kernel_row *row, const attune_problem *problem) {
-    const uint64_t turns = problem->deterministic ? ATTUNE_SM90_CONSUMERS : 0;
-    const uint64_t tile_values = dq_tile_floats(row) + 2 * row_values(row) + turns;
-    return (workspace_tiles(row, problem) * tile_values + ATTUNE_SM90_LARGEST + 1) * sizeof(float);
+    const uint64_t tile_values = dq_tile_floats(row) + 2 * row_values(row);
+    return (workspace_tiles(row, problem) * tile_values + counted_values(row, problem)) * sizeof(float);
 }
 
 static void prepare(struct attune_cuda_plan *plan) {
@@ -177,10 +183,6 @@ static attune_status set_maps(const struct attune_cuda_plan *plan, const attune_
     return status;
 }
 
-static bool is_f16(const struct attune_cuda_plan *plan) {
-    return plan->problem.dtype == ATTUNE_DTYPE_F16;
-}
-
 static void set_workspace(const struct attune_cuda_plan *plan, const attune_bindings *bindings,
                           attune_sm90_backward_params *params) {
     const uint64_t tiles = workspace_tiles(plan->row, &plan->problem);
@@ -191,11 +193,11 @@ static void set_workspace(const struct attune_cuda_plan *plan, const attune_bind
     float *end = params->row_sum + tiles * row_values(plan->row);
     if (plan->problem.deterministic) {
         params->added = (int32_t *)(void *)end;
-        end += tiles * ATTUNE_SM90_CONSUMERS;
+        end += tiles;
         params->begun = (int32_t *)(void *)end;
         end += 1;
     }
-    params->largest = is_f16(plan) ? end : NULL;
+    params->largest = plan->problem.dtype == ATTUNE_DTYPE_F16 ? end : NULL;
 }
 
 static void set_params(const struct attune_cuda_plan *plan, const attune_bindings *bindings,
@@ -260,21 +262,22 @@ static void set_general(const struct attune_cuda_plan *plan, const attune_bindin
 
 enum { BEFORE, AFTER, SINK };
 
-/* With f16 there are work-groups for tiles of V, too, and what they and the others find is to begin at 0. */
+static attune_status clear_counted(const struct attune_cuda_plan *plan, CUstream stream,
+                                   const attune_sm90_backward_params *params) {
+    const struct attune_cuda_api *api = plan->device->api;
+    const uint64_t values = counted_values(plan->row, &plan->problem);
+    if (values == 0) {
+        return ATTUNE_OK;
+    }
+    const CUdeviceptr first =
+        params->added != NULL ? (CUdeviceptr)(uintptr_t)params->added : (CUdeviceptr)(uintptr_t)params->largest;
+    return attune_cuda_check(api, api->MemsetD8Async(first, 0, values * sizeof(float), stream), "cuMemsetD8Async");
+}
+
+/* With f16 there are work-groups for tiles of V, too. */
 static attune_status launch_before(const struct attune_cuda_plan *plan, int32_t row_tiles, int32_t key_tiles,
                                    CUstream stream, attune_sm90_backward_params *params) {
-    const struct attune_cuda_api *api = plan->device->api;
-    unsigned blocks = (unsigned)row_tiles;
-    if (params->largest != NULL) {
-        blocks += (unsigned)key_tiles;
-        const attune_status status = attune_cuda_check(
-            api,
-            api->MemsetD8Async((CUdeviceptr)(uintptr_t)params->largest, 0, ATTUNE_SM90_LARGEST * sizeof(float), stream),
-            "cuMemsetD8Async");
-        if (status != ATTUNE_OK) {
-            return status;
-        }
-    }
+    const unsigned blocks = (unsigned)row_tiles + (params->largest != NULL ? (unsigned)key_tiles : 0);
     return attune_cuda_launch_beside(plan, BEFORE, blocks, ATTUNE_SM90_BESIDE_THREADS, stream, params);
 }
 
@@ -293,6 +296,9 @@ static attune_status launch(const struct attune_cuda_plan *plan, CUstream stream
         set_general(plan, bindings, &params);
     }
     attune_status status = set_maps(plan, bindings, &params);
+    if (status == ATTUNE_OK) {
+        status = clear_counted(plan, stream, &params);
+    }
     if (status == ATTUNE_OK) {
         status = launch_before(plan, row_tiles, key_tiles, stream, &params);
     }

@@ -70,16 +70,33 @@ INLINE void run_loader(const attune_sm90_backward_params &p, const key_tile &at)
     }
 }
 
+/* ---- Deterministic: the thread that waits for turns to add to dq ---- */
+
+/* It waits for the next step's while another thread still passes on the last one's: for one thread the two would take
+ * longer than a step. A part may be added when both have arrived, so that neither gets ahead of the other. */
+INLINE void run_waiter(const attune_sm90_backward_params &p, const key_tile &at) {
+    ring<1> turns;
+    for (walk step(p, at); !step.is_over(); step.next()) {
+        step.wait_turn();
+        for (int part = 0; part < CONSUMERS; part++) {
+            mbarrier_wait(barrier_address(DQ_TURN, part), turns.parity() ^ 1);
+            mbarrier_arrive(barrier_address(DQ_TURN, part));
+        }
+        turns.count++;
+    }
+}
+
 /* ---- The threads that add a narrow consumer's part of dq to memory ---- */
 
 INLINE void run_adder(const attune_sm90_backward_params &p, const key_tile &at, int part) {
     const uint32_t from = shared_address(DQ_OFFSET) + part * DQ_PART_BYTES;
     ring<1> full;
     for (walk step(p, at); !step.is_over(); step.next()) {
-        if (p.added != nullptr) {
-            step.wait_turn(part);
-        }
         mbarrier_wait(barrier_address(DQ_FULL, part), full.parity());
+        if (p.added != nullptr) {
+            mbarrier_arrive(barrier_address(DQ_TURN, part));
+            mbarrier_wait(barrier_address(DQ_TURN, part), full.parity());
+        }
         full.count++;
         add_floats(p.dq_sum + int64_t{step.place()} * DQ_TILE + part * DQ_SECOND_PART, from, DQ_PART_BYTES);
         store_commit();
@@ -87,24 +104,27 @@ INLINE void run_adder(const attune_sm90_backward_params &p, const key_tile &at, 
         mbarrier_arrive(barrier_address(DQ_EMPTY, part));
         if (p.added != nullptr) {
             store_wait(); /* of what is in memory; the wait before was for what has been read */
-            step.pass_turn(step.added(part));
+            step.pass_turn();
         }
     }
     store_wait();
 }
 
-/* ---- The threads that wait for a wide consumer's turn to add its part, and pass it on, if dq is deterministic ---- */
+/* ---- Deterministic: the threads that pass on a wide consumer's turn ---- */
 
-INLINE void run_keeper(const attune_sm90_backward_params &p, const key_tile &at, int part) {
+INLINE void run_passer(const attune_sm90_backward_params &p, const key_tile &at, int part) {
     ring<1> added;
-    for (walk step(p, at); p.added != nullptr && !step.is_over(); step.next()) {
-        step.wait_turn(part);
-        mbarrier_arrive(barrier_address(DQ_TURN, part));
+    mbarrier_arrive(barrier_address(DQ_TURN, part));
+    for (walk step(p, at); !step.is_over(); step.next()) {
         mbarrier_wait(barrier_address(DQ_FULL, part), added.parity());
+        mbarrier_arrive(barrier_address(DQ_TURN, part)); /* the next turn does not wait for the fence of this one */
         added.count++;
-        step.pass_turn(step.added(part));
+        step.pass_turn();
     }
 }
+
+/* Work-groups of a processor: else ptxas aims at five, and spills registers to get there. */
+constexpr int BEFORE_AT_ONCE = 4;
 
 template <bool IS_WIDE> struct consumer_of;
 template <> struct consumer_of<false> { using type = narrow_consumer; };
@@ -112,7 +132,7 @@ template <> struct consumer_of<true> { using type = wide_consumer; };
 
 } // namespace
 
-extern "C" __global__ void __launch_bounds__(BESIDE_THREADS)
+extern "C" __global__ void __launch_bounds__(BESIDE_THREADS, BEFORE_AT_ONCE)
     JOIN(ATTUNE_SYMBOL, _before)(const __grid_constant__ attune_sm90_backward_params p) {
     const int tiles = p.batch * p.heads_q * p.row_tiles;
     if (IS_F16 && blockIdx.x >= tiles) {
@@ -120,11 +140,7 @@ extern "C" __global__ void __launch_bounds__(BESIDE_THREADS)
         return;
     }
     const row_tile at = find_row_tile(p);
-    if (p.begun != nullptr && blockIdx.x == 0 && threadIdx.x == 0) {
-        *p.begun = 0;
-    }
     if (at.exists) {
-        clear_turns(p, at);
         clear_dq(p, at);
         sum_rows(p, at);
     }
@@ -163,7 +179,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         if (warp == 0) {
             run_loader(p, at);
         } else if (warp <= CONSUMERS) {
-            WIDE ? run_keeper(p, at, warp - 1) : run_adder(p, at, warp - 1);
+            if (!WIDE) {
+                run_adder(p, at, warp - 1);
+            } else if (p.added != nullptr) {
+                run_passer(p, at, warp - 1);
+            }
+        } else if (p.added != nullptr) {
+            run_waiter(p, at);
         }
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(CONSUMER_REGISTERS));

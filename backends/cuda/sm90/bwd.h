@@ -26,8 +26,8 @@ typedef struct attune_sm90_backward_params {
      * order in which the accumulators hold it. */
     float *row_lse, *row_sum, *dq_sum;
 
-    /* In the workspace, for a deterministic dq; else NULL: the work-groups that have begun, and for each half of a tile
-     * of dq the additions that are done. */
+    /* In the workspace, for a deterministic dq; else NULL: the work-groups that have begun, and for each tile of dq the
+     * parts that have been added. */
     int32_t *begun, *added;
 
     /* In the workspace, for f16; else NULL: the largest |dO|^2 and |V|^2 of a row, and |row sum|. */

@@ -191,12 +191,6 @@ INLINE void clear_dq(const attune_sm90_backward_params &p, const row_tile &at) {
     }
 }
 
-INLINE void clear_turns(const attune_sm90_backward_params &p, const row_tile &at) {
-    if (p.added != nullptr && threadIdx.x < CONSUMERS) {
-        p.added[int64_t{at.place} * CONSUMERS + threadIdx.x] = 0;
-    }
-}
-
 /* ---- The gradient of a head's sink ---- */
 
 /* Over the rows of all batches, by one work-group in a fixed order. */

@@ -78,10 +78,10 @@ constexpr int Q_FULL = V_FULL + BARRIER_BYTES;
 constexpr int Q_EMPTY = Q_FULL + STAGES * BARRIER_BYTES;
 constexpr int DOUT_FULL = Q_EMPTY + STAGES * BARRIER_BYTES;
 constexpr int DOUT_EMPTY = DOUT_FULL + STAGES * BARRIER_BYTES;
-constexpr int DQ_FULL = DOUT_EMPTY + STAGES * BARRIER_BYTES; /* a consumer's part; wide: is added */
+constexpr int DQ_FULL = DOUT_EMPTY + STAGES * BARRIER_BYTES; /* a consumer's part; wide: has been added */
 constexpr int DQ_EMPTY = DQ_FULL + CONSUMERS * BARRIER_BYTES;
-constexpr int DQ_TURN = DQ_EMPTY; /* wide has no buffer to empty: it is the consumer's turn */
-constexpr int DS_FULL = DQ_EMPTY + CONSUMERS * BARRIER_BYTES; /* wide: from the one with dK to the other */
+constexpr int DQ_TURN = DQ_EMPTY + CONSUMERS * BARRIER_BYTES; /* deterministic: its turn */
+constexpr int DS_FULL = DQ_TURN + CONSUMERS * BARRIER_BYTES;  /* wide: from the one with dK to the other */
 constexpr int DS_EMPTY = DS_FULL + DS_BUFFERS * BARRIER_BYTES;
 constexpr int WEIGHTS_FULL = DS_EMPTY + DS_BUFFERS * BARRIER_BYTES; /* wide: the other way */
 constexpr int WEIGHTS_EMPTY = WEIGHTS_FULL + BARRIER_BYTES;
@@ -105,6 +105,7 @@ INLINE void barriers_init() {
     for (int i = 0; i < CONSUMERS; i++) {
         mbarrier_init(barrier_address(DQ_FULL, i), RELEASES);
         mbarrier_init(barrier_address(DQ_EMPTY, i), 1);
+        mbarrier_init(barrier_address(DQ_TURN, i), 2); /* who waits for turns, and who passes them on */
     }
     for (int i = 0; i < DS_BUFFERS; i++) {
         mbarrier_init(barrier_address(DS_FULL, i), RELEASES);

@@ -121,23 +121,25 @@ struct walk {
 
     /* ---- Turns to add to dq. Source: PTX ISA 9.0, "Memory Consistency Model" ---- */
 
-    INLINE int32_t *added(int part) const {
-        return p.added + int64_t{place()} * CONSUMERS + part;
-    }
-    /* Until the work-groups of all later keys that the tile of rows sees have added theirs. They have begun before. */
-    INLINE void wait_turn(int part) const {
+    /* How many key tiles that see the tile of rows have begun before this one. */
+    INLINE int turn() const {
+        const int own = at.key / TILE_KEYS;
         const int seen =
             min(ceil_div(at.in.keys, TILE_KEYS), ceil_div((tile + 1) * TILE_ROWS + at.in.right, TILE_KEYS));
-        const int before = seen - 1 - at.key / TILE_KEYS;
+        return seen - 1 - own;
+    }
+    /* Until they have all added both parts. */
+    INLINE void wait_turn() const {
+        const int before = CONSUMERS * turn();
         int done;
         do {
-            asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(done) : "l"(added(part)) : "memory");
+            asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(done) : "l"(p.added + place()) : "memory");
         } while (done != before);
     }
-    /* What this thread has waited for, or a barrier has, is in memory. */
-    static INLINE void pass_turn(int32_t *added) {
-        __threadfence();
-        asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(added) : "memory");
+    /* For a part. The release covers what this thread has waited for, and what others had done when they arrived at a
+     * barrier that it has waited at. A fence before it would only be waited for, too. */
+    INLINE void pass_turn() const {
+        asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(p.added + place()) : "memory");
     }
 };
 

@@ -21,7 +21,7 @@ struct wide_consumer : consumer_base {
         : consumer_base(params, of, warpgroup) {
     }
 
-    /* In turn, if dq is deterministic: a thread of the copying warpgroup waits for it and passes it on. */
+    /* In turn, if dq is deterministic: threads of the copying warpgroup wait for it and pass it on. */
     template <int VALUES> INLINE void add_dq(const float (&dq)[VALUES], const walk &step) {
         if (p.added != nullptr) {
             mbarrier_wait(barrier_address(DQ_TURN, index), turns.parity());
@@ -186,7 +186,7 @@ struct wide_consumer : consumer_base {
         mma_wait<0>(); /* and for dK of the step before */
         pin(dk);
         pin(dscores);
-        if (rows.count > 0 && p.added == nullptr) {
+        if (rows.count > 0) {
             release(Q_EMPTY, (rows.count - 1) % STAGES);
         }
         differentiate_step(dscores, dweights, dk, plain);
@@ -201,10 +201,6 @@ struct wide_consumer : consumer_base {
         issue_gradient<HEAD_DIM>(dk, dweights, q_tile());
         mma_wait<1>();
         pin(dq);
-        if (p.added != nullptr) { /* the other consumer is not to wait for this one's turn */
-            mma_wait<0>();
-            release(Q_EMPTY, rows.buffer());
-        }
         add_dq(dq, step);
         rows.count++;
     }
