@@ -132,24 +132,24 @@ static void prepare(struct attune_cuda_plan *plan) {
 
 /* Work-groups that run at a time walk over the same heads, whose q, dout and dq stay in the L2 cache. Where walks
  * differ in length, sections of several heads let the longest walks of all of them start first; the last section is to
- * have work-groups for the device one and a half times, so that short walks are left for its end. */
+ * have work-groups for the device one and a half times, so that short walks are left for its end. If dq is
+ * deterministic, neighbours in a head wait for each other, the fewer the more heads there are; and there are to be two
+ * sections, since only the last one begins with the longest. */
 static int32_t section_heads(const struct attune_cuda_plan *plan) {
     const attune_problem *problem = &plan->problem;
-    const int64_t heads = problem->heads_kv * problem->batch;
-    const int64_t key_tiles = attune_max(1, attune_ceil_div(problem->keys, plan->row->tile_keys));
-    if (problem->deterministic) {
-        /* As many heads as the device has room for: of those that begin together few wait for each other. */
-        return (int32_t)attune_min(attune_ceil_div(plan->device->processors, key_tiles), heads);
-    }
-    if (problem->window_left < 0 && problem->window_right < 0) {
+    const bool is_even = problem->window_left < 0 && problem->window_right < 0;
+    if (is_even && !problem->deterministic) {
         return 1;
     }
+    const int64_t heads = problem->heads_kv * problem->batch;
+    const int64_t key_tiles = attune_max(1, attune_ceil_div(problem->keys, plan->row->tile_keys));
     const int64_t l2_bytes = INT64_C(32) << 20;
     const int64_t row_bytes = problem->head_dim * (attune_element_bytes(problem->dtype) + (int64_t)sizeof(float)) +
                               problem->head_dim_v * attune_element_bytes(problem->dtype);
     const int64_t head_bytes = attune_max(1, problem->rows * (problem->heads_q / problem->heads_kv) * row_bytes);
     const int64_t even_end = attune_ceil_div(3 * (int64_t)plan->device->processors / 2, key_tiles);
-    const int64_t wanted = attune_clamp(attune_max(l2_bytes / head_bytes, even_end), 1, heads);
+    const int64_t most = is_even || !problem->deterministic ? heads : attune_ceil_div(heads, 2);
+    const int64_t wanted = attune_clamp(attune_max(l2_bytes / head_bytes, even_end), 1, most);
     return (int32_t)attune_ceil_div(heads, heads / wanted); /* no small one is left for the end */
 }
 

@@ -38,11 +38,11 @@ INLINE bool is_of_warp(bool of_lane) {
 
 /* Whether the first kernel has marked any tile of a walk. For both consumers: only if so their steps look at each. */
 INLINE bool is_any_marked(const attune_sm90_backward_params &p, const key_tile &at) {
-    const int tiles = at.tiles_end - at.tiles_begin;
+    const int tiles = at.tiles();
     bool found = false;
 #pragma unroll 1
     for (int i = threadIdx.x % WARPGROUP; i < tiles * p.group; i += WARPGROUP) {
-        const int place = place_of(p, at.in, at.tiles_begin + i % tiles, at.head * p.group + i / tiles);
+        const int place = place_of(p, at.in, at.tile_first + i % tiles * at.tile_step, at.head * p.group + i / tiles);
         found = found || p.row_lse[int64_t{place} * ROW_VALUES + TILE_ROWS] != 0.0f;
     }
     return is_of_warp(named_barrier_or(TOGETHER, CONSUMERS * WARPGROUP, found));

@@ -70,26 +70,42 @@ INLINE int place_of(const attune_sm90_backward_params &p, const sequence &in, in
 struct key_tile {
     sequence in;
     int key, head;
-    int tiles_begin, tiles_end;
+    int tile_first, tile_past, tile_step; /* step: 1, or -1 where the last rows come first */
+
+    INLINE bool is_empty() const {
+        return tile_first == tile_past;
+    }
+    INLINE int tiles() const {
+        return (tile_past - tile_first) * tile_step;
+    }
 };
 
-/* Where walks differ in length, the longest first, in a section of heads. If dq is deterministic, the shortest first: a
- * tile of rows takes additions from the last key tile that it sees down to the first, and the last one gets there
- * first.
+/* Where walks differ in length, the longest first, in a section of heads.
+ *
+ * If dq is deterministic, a tile of rows takes additions in the order in which key tiles begin. So the shortest walks
+ * begin first: they are of the last keys, which get to the first rows that see them before all others, and turns come
+ * by themselves. But the last section, whose end no other fills, has the longest walks first, and walks from the last
+ * rows on, which all keys see.
  */
 INLINE key_tile find_key_tile(const attune_sm90_backward_params &p, int number) {
     const int section = number / (p.section * p.key_tiles);
     const int in_section = number - section * p.section * p.key_tiles;
     const int size = min(p.section, p.heads - section * p.section);
     const int head = section * p.section + in_section % size;
+    const bool is_last = (section + 1) * p.section >= p.heads;
+    const bool shortest_first = p.added != nullptr && !is_last;
     key_tile at;
     at.in = find_sequence(p, head / p.heads_kv);
-    at.key = (p.added == nullptr ? in_section / size : p.key_tiles - 1 - in_section / size) * TILE_KEYS;
+    at.key = (shortest_first ? p.key_tiles - 1 - in_section / size : in_section / size) * TILE_KEYS;
     at.head = head % p.heads_kv;
     const int last_key = min(at.key + TILE_KEYS, at.in.keys) - 1;
     const int rows_end = GENERAL ? max(0, min(at.in.rows, last_key - at.in.left + 1)) : at.in.rows;
-    at.tiles_end = at.key < at.in.keys ? ceil_div(rows_end, TILE_ROWS) : 0;
-    at.tiles_begin = min(at.tiles_end, max(0, at.key - at.in.right) / TILE_ROWS);
+    const int tiles_end = at.key < at.in.keys ? ceil_div(rows_end, TILE_ROWS) : 0;
+    const int tiles_begin = min(tiles_end, max(0, at.key - at.in.right) / TILE_ROWS);
+    const bool descends = p.added != nullptr && is_last;
+    at.tile_step = descends ? -1 : 1;
+    at.tile_first = descends ? tiles_end - 1 : tiles_begin;
+    at.tile_past = descends ? tiles_begin - 1 : tiles_end;
     return at;
 }
 
@@ -97,18 +113,19 @@ INLINE key_tile find_key_tile(const attune_sm90_backward_params &p, int number) 
 struct walk {
     const attune_sm90_backward_params &p;
     const key_tile &at;
-    int member = 0;
+    int member;
     int tile;
 
     INLINE walk(const attune_sm90_backward_params &params, const key_tile &of)
-        : p(params), at(of), tile(of.tiles_begin) {
+        : p(params), at(of), member(EMPTY_IS_OVER && of.is_empty() ? params.group : 0), tile(of.tile_first) {
     }
     INLINE bool is_over() const {
-        return at.tiles_begin == at.tiles_end || member == p.group;
+        return (!EMPTY_IS_OVER && at.is_empty()) || member == p.group;
     }
     INLINE void next() {
-        if (++tile == at.tiles_end) {
-            tile = at.tiles_begin;
+        tile += at.tile_step;
+        if (tile == at.tile_past) {
+            tile = at.tile_first;
             member++;
         }
     }
@@ -124,6 +141,9 @@ struct walk {
     /* How many key tiles that see the tile of rows have begun before this one. */
     INLINE int turn() const {
         const int own = at.key / TILE_KEYS;
+        if (at.tile_step < 0) {
+            return own - max(0, tile * TILE_ROWS + at.in.left) / TILE_KEYS;
+        }
         const int seen =
             min(ceil_div(at.in.keys, TILE_KEYS), ceil_div((tile + 1) * TILE_ROWS + at.in.right, TILE_KEYS));
         return seen - 1 - own;
