@@ -109,20 +109,20 @@ def test_plans_side_by_side(device):
         assert all(torch.equal(each.problem.o, o) for each, o in zip(every, alone))
 
 
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("options", [{}, {"causal": True}, {"window": (700, 100)}], ids=["full", "causal", "window"])
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
-def test_deterministic_backward_on_two_streams(device, head_dim, causal):
+def test_deterministic_backward_on_two_streams(device, head_dim, options):
     problem = Problem(batch=8, rows=2048, keys=2048, heads_q=2048 // head_dim, heads_kv=2048 // head_dim,
                       head_dim=head_dim)
     torch.cuda.synchronize()
-    device.forward(causal=causal, **problem.tensors())
+    device.forward(**options, **problem.tensors())
     device.synchronize()
     dout = torch.randn_like(problem.q)
     with contextlib.ExitStack() as opened:
         every, first = [], None
         for _ in range(2):
             gradients = {"d" + name: torch.empty_like(getattr(problem, name)) for name in "qkv"}
-            every.append((Planned(device, BACKWARD, problem, causal=causal, deterministic=True, dout=dout,
+            every.append((Planned(device, BACKWARD, problem, **options, deterministic=True, dout=dout,
                                   **problem.tensors(), **gradients), gradients.values()))
             opened.enter_context(contextlib.closing(every[-1][0]))
         torch.cuda.synchronize()
