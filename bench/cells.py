@@ -15,6 +15,11 @@ TOKENS = 16384  # batch x length
 HIDDEN = 2048  # heads x head_dim
 LENGTHS = [512, 1024, 2048, 4096, 8192, 16384]
 
+# One prompt, or a chunk of it, on its way into a cache: heads, and rows by keys.
+SMALL_HEADS = [8, 16, 32]
+SMALL_SHAPES = [(512, 512), (1024, 1024), (2048, 2048), (4096, 4096), (8192, 8192),
+                (128, 8192), (512, 8192), (128, 65536), (512, 65536)]
+
 # batch, heads_q, heads_kv, keys
 DECODES = [(1, 32, 8, 8192), (1, 32, 8, 65536), (8, 32, 8, 8192), (32, 32, 8, 8192), (128, 32, 8, 4096),
            (1, 64, 8, 131072), (64, 32, 1, 8192)]
@@ -27,7 +32,7 @@ SETS_MAX = 16
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    what: str  # forward, backward, decode
+    what: str  # forward, small, backward, decode
     dtype: str
     causal: bool
     batch: int
@@ -44,8 +49,9 @@ class Cell:
         return "causal" if self.causal else "full"
 
     def flops(self):
-        forward = 4 * self.batch * self.heads_q * self.rows * self.keys * self.head_dim
-        return forward * (0.5 if self.causal else 1.0) * (2.5 if self.what == "backward" else 1.0)
+        unseen = self.rows / 2 if self.causal else 0  # keys of a row, on average
+        forward = 4 * self.batch * self.heads_q * self.rows * (self.keys - unseen) * self.head_dim
+        return forward * (2.5 if self.what == "backward" else 1.0)
 
     def kv_bytes(self):
         return 2 * self.batch * self.keys * self.heads_kv * self.head_dim * DTYPES[self.dtype].itemsize
@@ -59,6 +65,10 @@ def length_cell(what, dtype, causal, head_dim, length, group=1):
     """group: query heads of a kv head."""
     heads = HIDDEN // head_dim
     return Cell(what, dtype, causal, TOKENS // length, length, length, heads, heads // group, head_dim)
+
+
+def small_cell(dtype, causal, head_dim, heads, rows, keys, group=1):
+    return Cell("small", dtype, causal, 1, rows, keys, heads, heads // group, head_dim)
 
 
 def decode_cell(dtype, batch, heads_q, heads_kv, keys):

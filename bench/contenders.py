@@ -69,6 +69,8 @@ class Torch(Contender):
     kernel = ""
 
     def __init__(self, name, backend, cell, inputs):
+        if cell.causal and cell.rows != cell.keys:
+            raise Unavailable("its causal mask is aligned to the top left")
         self.name = name
         self.backend = backend
         self.options = {"is_causal": cell.causal, "enable_gqa": cell.heads_q != cell.heads_kv}

@@ -3,10 +3,10 @@
 
     peers.py --library build/libattune.so [--csv FILE] [options]
 
-Forward and backward: batch x length = 16384 tokens, hidden size 2048. Decode: one row, and as many keys as its list in
-cells.py says. attune's result is checked against float64 before a cell is timed; times are medians by events (JAX's by
-the host's clock, over several calls at once). A ratio above 1: attune is faster. --beside shows what a change or a
-choice gains, as that of the Hopper forward to go by sum:
+Forward and backward: batch x length = 16384 tokens, hidden size 2048. Small: forward of one prompt of a few heads, or
+of a chunk of its rows. Decode: one row. The lists of both are in cells.py. attune's result is checked against float64
+before a cell is timed; times are medians by events (JAX's by the host's clock, over several calls at once). A ratio
+above 1: attune is faster. --beside shows what a change or a choice gains, as that of the Hopper forward to go by sum:
 
     export NVCC_APPEND_FLAGS=-DATTUNE_SM90_BY_MAXIMUM
     scripts/build build-maximum -Dtests=false -Dimages=sm90_forward
@@ -24,7 +24,8 @@ import time
 
 import attune
 import torch
-from cells import DATA, DECODES, DTYPES, LENGTHS, NORM_LIMIT, Inputs, decode_cell, error_of, length_cell
+from cells import (DATA, DECODES, DTYPES, LENGTHS, NORM_LIMIT, SMALL_HEADS, SMALL_SHAPES, Inputs, decode_cell, error_of,
+                   length_cell, small_cell)
 from contenders import PEERS, Attune, Unavailable
 
 TURNS_MIN, TURNS_MAX = 3, 50
@@ -149,6 +150,8 @@ def run_cell(cell, data, makers, seconds, seed):
 def describe(cell):
     if cell.what == "decode":
         return f"B {cell.batch} Hq {cell.heads_q} Hkv {cell.heads_kv} kv {cell.keys}"
+    if cell.what == "small":
+        return f"H {cell.heads_q} {cell.rows}" + (f" x {cell.keys}" if cell.keys != cell.rows else "")
     return str(cell.rows)
 
 
@@ -189,6 +192,14 @@ def write_csv(path, outcomes):
 # ---- The command ----
 
 
+def cells_of(args, what, dtype, head_dim, mask):
+    causal = mask == "causal"
+    if what == "small":
+        return [small_cell(dtype, causal, head_dim, heads, rows, keys, args.group)
+                for heads in SMALL_HEADS for rows, keys in SMALL_SHAPES]
+    return [length_cell(what, dtype, causal, head_dim, length, args.group) for length in args.lengths]
+
+
 def tables(args):
     """Titles, and their cells."""
     for what in args.passes:
@@ -198,9 +209,7 @@ def tables(args):
                 continue
             for head_dim in args.dims:
                 for mask in args.masks:
-                    yield (f"{what} {dtype} d {head_dim} {mask}, TFLOP/s",
-                           [length_cell(what, dtype, mask == "causal", head_dim, length, args.group)
-                            for length in args.lengths])
+                    yield f"{what} {dtype} d {head_dim} {mask}, TFLOP/s", cells_of(args, what, dtype, head_dim, mask)
 
 
 def parse_args():
@@ -212,7 +221,7 @@ def parse_args():
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", required=True, help="libattune.so")
-    parser.add_argument("--passes", type=words, default=["forward", "decode"], help="of forward, backward, decode")
+    parser.add_argument("--passes", type=words, default=["forward", "decode"], help="of forward, small, backward, decode")
     parser.add_argument("--dtypes", type=words, default=["bf16"], help=f"of {', '.join(DTYPES)}")
     parser.add_argument("--dims", type=numbers, default=[64, 128, 256], help="head sizes of forward and backward")
     parser.add_argument("--lengths", type=numbers, default=LENGTHS)
