@@ -200,10 +200,9 @@ INLINE void sum_sink(const attune_sm90_backward_params &p, int head) {
     float sum = 0.0f;
     for (int batch = 0; batch < p.batch; batch++) {
         const sequence in = find_sequence(p, batch);
-        for (int row = threadIdx.x; row < in.rows; row += BESIDE_THREADS) {
+        for (int row = threadIdx.x; row < in.rows && sink != -ATTUNE_INFINITY; row += BESIDE_THREADS) {
             const int64_t at = int64_t{place_of(p, in, row / TILE_ROWS, head)} * ROW_VALUES + row % TILE_ROWS;
-            const float weight = exp2_fast(sink - WEIGHT_SHIFT - p.row_lse[at]);
-            sum -= weight == 0.0f ? 0.0f : weight * p.row_sum[at];
+            sum -= exp2_fast(sink - WEIGHT_SHIFT - p.row_lse[at]) * p.row_sum[at];
         }
     }
     sums[threadIdx.x] = sum;
