@@ -23,7 +23,6 @@ SMALL_SHAPES = [(512, 512), (1024, 1024), (2048, 2048), (4096, 4096), (8192, 819
 # batch, heads_q, heads_kv, keys
 DECODES = [(1, 32, 8, 8192), (1, 32, 8, 65536), (8, 32, 8, 8192), (32, 32, 8, 8192), (128, 32, 8, 4096),
            (1, 64, 8, 131072), (64, 32, 1, 8192)]
-DECODE_HEAD_DIM = 128
 
 # Inputs that a cache could hold are drawn this often, and taken in turn.
 CACHE_BYTES = 256 << 20
@@ -41,6 +40,7 @@ class Cell:
     heads_q: int
     heads_kv: int
     head_dim: int
+    page_size: int = 0  # of attune's keys and values, whose peers have them without pages; 0: no pages
 
     def o_dtype(self):
         return torch.bfloat16 if self.dtype == "e4m3" else DTYPES[self.dtype]
@@ -71,8 +71,8 @@ def small_cell(dtype, causal, head_dim, heads, rows, keys, group=1):
     return Cell("small", dtype, causal, 1, rows, keys, heads, heads // group, head_dim)
 
 
-def decode_cell(dtype, batch, heads_q, heads_kv, keys):
-    return Cell("decode", dtype, False, batch, 1, keys, heads_q, heads_kv, DECODE_HEAD_DIM)
+def decode_cell(dtype, head_dim, page_size, batch, heads_q, heads_kv, keys):
+    return Cell("decode", dtype, False, batch, 1, keys, heads_q, heads_kv, head_dim, page_size)
 
 
 # ---- Inputs ----

@@ -25,11 +25,25 @@ class Contender:
         pass
 
 
+def in_pages(cell, k, v):
+    """The same keys and values, their pages in any order."""
+    pages = cell.batch * cell.keys // cell.page_size
+    order = torch.randperm(pages, device="cuda")
+    pools = [torch.empty_like(each) for each in (k, v)]
+    pools = [pool.view(pages, cell.page_size, *pool.shape[2:]) for pool in pools]
+    for pool, each in zip(pools, (k, v)):
+        pool[order] = each.view(pool.shape)
+    return {"k": pools[0], "v": pools[1], "page_size": cell.page_size,
+            "block_table": order.to(torch.int32).view(cell.batch, -1),
+            "seqused_k": torch.full((cell.batch,), cell.keys, dtype=torch.int32, device="cuda")}
+
+
 class Attune(Contender):
     def __init__(self, name, device, kernel, cell, inputs):
         self.name = name
+        sets = [{"q": q} | (in_pages(cell, k, v) if cell.page_size else {"k": k, "v": v}) for q, k, v in inputs.sets]
         q, k, v = inputs.sets[0]
-        first = {"q": q, "k": k, "v": v, "causal": cell.causal}
+        first = sets[0] | {"causal": cell.causal}
         o = torch.full(q.shape, math.nan, dtype=cell.o_dtype(), device="cuda")
         lse = torch.empty((cell.batch, cell.heads_q, cell.rows), dtype=torch.float32, device="cuda")
         rest = {"causal": cell.causal, "kernel": kernel, "o": o, "lse": lse}
@@ -45,8 +59,8 @@ class Attune(Contender):
             self.stream.close()
             raise Unavailable(str(error)) from None
         self.kernel = self.plan.kernel()
-        self.args = [attune.attention_args(**rest, q=q, k=k, v=v) for q, k, v in inputs.sets]
-        self.kept = rest  # args has their addresses only
+        self.args = [attune.attention_args(**rest | each) for each in sets]
+        self.kept = rest, sets  # args has their addresses only
         self.workspace = torch.empty(self.plan.workspace_bytes + 1, dtype=torch.uint8, device="cuda")
 
     def run(self, turn):

@@ -32,8 +32,8 @@ TURNS_MIN, TURNS_MAX = 3, 50
 DELAY_CYCLES = 20_000_000  # some 10 ms, in which the host queues work ahead of the card
 SHORT_DELAY_CYCLES = 200_000
 HOST_CLOCK_CALLS = 5
-COLUMNS = ["what", "dtype", "mask", "head_dim", "batch", "rows", "keys", "heads_q", "heads_kv", "data", "contender",
-           "kernel", "seconds", "rate", "unit", "turns", "error"]
+COLUMNS = ["what", "dtype", "mask", "head_dim", "page_size", "batch", "rows", "keys", "heads_q", "heads_kv", "data",
+           "contender", "kernel", "seconds", "rate", "unit", "turns", "error"]
 
 # ---- Timing ----
 
@@ -183,9 +183,9 @@ def write_csv(path, outcomes):
             cell = outcome.cell
             unit = "GB/s" if cell.what == "decode" else "TFLOP/s"
             for name, seconds in outcome.seconds.items():
-                writer.writerow([cell.what, cell.dtype, cell.mask(), cell.head_dim, cell.batch, cell.rows, cell.keys,
-                                 cell.heads_q, cell.heads_kv, outcome.data, name, outcome.kernels[name],
-                                 f"{seconds:.9f}", f"{cell.rate(seconds):.2f}", unit, outcome.turns,
+                writer.writerow([cell.what, cell.dtype, cell.mask(), cell.head_dim, cell.page_size, cell.batch,
+                                 cell.rows, cell.keys, cell.heads_q, cell.heads_kv, outcome.data, name,
+                                 outcome.kernels[name], f"{seconds:.9f}", f"{cell.rate(seconds):.2f}", unit, outcome.turns,
                                  outcome.error if name == "attune" and outcome.error is not None else ""])
 
 
@@ -205,7 +205,10 @@ def tables(args):
     for what in args.passes:
         for dtype in args.dtypes:
             if what == "decode":
-                yield f"decode {dtype}, GB/s", [decode_cell(dtype, *decode) for decode in DECODES]
+                for head_dim, page_size in itertools.product(args.dims, args.pages):
+                    pages = f" pages of {page_size}" if page_size else ""
+                    yield (f"decode {dtype} d {head_dim}{pages}, GB/s",
+                           [decode_cell(dtype, head_dim, page_size, *decode) for decode in DECODES])
                 continue
             for head_dim in args.dims:
                 for mask in args.masks:
@@ -223,7 +226,8 @@ def parse_args():
     parser.add_argument("--library", required=True, help="libattune.so")
     parser.add_argument("--passes", type=words, default=["forward", "decode"], help="of forward, small, backward, decode")
     parser.add_argument("--dtypes", type=words, default=["bf16"], help=f"of {', '.join(DTYPES)}")
-    parser.add_argument("--dims", type=numbers, default=[64, 128, 256], help="head sizes of forward and backward")
+    parser.add_argument("--dims", type=numbers, default=[64, 128, 256], help="head sizes")
+    parser.add_argument("--pages", type=numbers, default=[0], help="sizes of decode's pages, 0 for none")
     parser.add_argument("--lengths", type=numbers, default=LENGTHS)
     parser.add_argument("--group", type=int, default=1, help="query heads of a kv head, in forward")
     parser.add_argument("--data", type=words, default=["normal"], help=f"of {', '.join(DATA)}")
