@@ -143,16 +143,27 @@ static void set_limits(struct attune_cuda_device *device, const int facts[FACT_C
     limits->peak_bytes_per_second = 2.0 * 1e3 * facts[MEMORY_CLOCK_KHZ] * facts[MEMORY_BUS_BITS] / 8.0;
 }
 
+/* CUDA C++ Programming Guide, "Programmatic Dependent Launch and Synchronization": since 9.0, and in what is captured
+ * since CUDA 12.3. */
+static bool launches_overlap(const struct attune_cuda_device *device, int version) {
+    return device->compute_capability >= 90 && version >= 12030;
+}
+
 static attune_status read_limits(struct attune_cuda_device *device) {
     int facts[FACT_COUNT];
+    int version = 0;
     size_t memory_bytes = 0;
     attune_status status = read_facts(device->api, device->device, facts);
+    if (status == ATTUNE_OK) {
+        status = attune_cuda_check(device->api, device->api->DriverGetVersion(&version), "cuDriverGetVersion");
+    }
     if (status == ATTUNE_OK) {
         status = attune_cuda_check(device->api, device->api->DeviceTotalMem(&memory_bytes, device->device),
                                    "cuDeviceTotalMem");
     }
     if (status == ATTUNE_OK) {
         set_limits(device, facts, memory_bytes);
+        device->launches_overlap = launches_overlap(device, version);
     }
     return status;
 }

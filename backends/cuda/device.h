@@ -27,6 +27,7 @@ struct attune_cuda_device {
     int compute_capability;  /* 90 for 9.0 */
     int processors;          /* multiprocessors */
     int shared_memory_bytes; /* of a work-group, at most */
+    bool launches_overlap;   /* one that waits itself may begin before the one ahead of it has ended */
     attune_device_limits limits;
     pthread_mutex_t functions_lock;
     struct attune_cuda_function *functions; /* one for each kernel row, loaded when first planned */

@@ -22,7 +22,7 @@ struct attune_cuda_plan {
     const attune_kernel_row *row;
     const struct attune_cuda_kernel *kernel;
     struct attune_cuda_function loaded;
-    CUfunction merge; /* of what splits leave; NULL if there is one */
+    CUfunction merge_splits; /* of what splits leave; NULL if there is one */
     attune_problem problem;
     attune_schedule schedule;
     attune_workspace_map workspace;
@@ -89,6 +89,7 @@ struct attune_cuda_grid {
     CUfunction function;
     const char *symbol; /* for the sentence */
     unsigned blocks, threads, shared_bytes;
+    bool waits_itself; /* for all of the launch before, with griddepcontrol.wait: it may begin earlier */
 };
 
 attune_status attune_cuda_launch_grid(const struct attune_cuda_device *device, const struct attune_cuda_grid *grid,

@@ -98,7 +98,7 @@ static attune_status load_functions(struct attune_cuda_device *device, const att
     if (status == ATTUNE_OK && request->schedule.splits > 1) {
         struct attune_cuda_function merge = {.module = NULL};
         status = attune_cuda_function_get(device, ATTUNE_CUDA_ROW_sm80_merge, &merge);
-        plan->merge = merge.function;
+        plan->merge_splits = merge.beside[0];
     }
     return status;
 }
@@ -168,20 +168,32 @@ attune_status attune_cuda_launch_grid(const struct attune_cuda_device *device, c
     if (grid->blocks == 0) {
         return ATTUNE_OK;
     }
-    return attune_cuda_check(api,
-                             api->LaunchKernel(grid->function, grid->blocks, 1, 1, grid->threads, 1, 1,
-                                               grid->shared_bytes, stream, (void *[]){parameters}, NULL),
+    CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION};
+    early.value.programmaticStreamSerializationAllowed = 1;
+    const CUlaunchConfig config = {
+        .gridDimX = grid->blocks,
+        .gridDimY = 1,
+        .gridDimZ = 1,
+        .blockDimX = grid->threads,
+        .blockDimY = 1,
+        .blockDimZ = 1,
+        .sharedMemBytes = grid->shared_bytes,
+        .hStream = stream,
+        .attrs = &early,
+        .numAttrs = grid->waits_itself && device->launches_overlap ? 1 : 0,
+    };
+    return attune_cuda_check(api, api->LaunchKernelEx(&config, grid->function, (void *[]){parameters}, NULL),
                              grid->symbol);
 }
 
 attune_status attune_cuda_launch(const struct attune_cuda_plan *plan, CUstream stream, void *parameters) {
-    const struct attune_cuda_grid grid = {plan->loaded.function, plan->kernel->symbol, plan->blocks, plan->threads,
-                                          plan->shared_bytes};
+    const struct attune_cuda_grid grid = {plan->loaded.function, plan->kernel->symbol, plan->blocks,
+                                          plan->threads,         plan->shared_bytes,   false};
     return attune_cuda_launch_grid(plan->device, &grid, stream, parameters);
 }
 
 attune_status attune_cuda_launch_beside(const struct attune_cuda_plan *plan, int which, unsigned blocks,
                                         unsigned threads, CUstream stream, void *parameters) {
-    const struct attune_cuda_grid grid = {plan->loaded.beside[which], plan->kernel->symbol, blocks, threads, 0};
+    const struct attune_cuda_grid grid = {plan->loaded.beside[which], plan->kernel->symbol, blocks, threads, 0, false};
     return attune_cuda_launch_grid(plan->device, &grid, stream, parameters);
 }

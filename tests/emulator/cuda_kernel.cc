@@ -1,6 +1,6 @@
 /*
  * A kernel, KERNEL_SOURCE, compiled for this processor as the build compiles it for a device: ATTUNE_STORAGE is its
- * element type, ATTUNE_SYMBOL its name.
+ * element type, ATTUNE_SYMBOL its name, and ATTUNE_SYMBOL_BESIDE that of a second kernel, if the source has one.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -23,3 +23,11 @@ static void run(void *parameters) {
 }
 
 static const emulator_kernel listed(TEXT(ATTUNE_SYMBOL), run);
+
+#ifdef ATTUNE_SYMBOL_BESIDE
+static void run_beside(void *parameters) {
+    call(ATTUNE_SYMBOL_BESIDE, parameters);
+}
+
+static const emulator_kernel listed_beside(TEXT(ATTUNE_SYMBOL_BESIDE), run_beside);
+#endif

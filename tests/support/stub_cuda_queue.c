@@ -24,9 +24,11 @@ struct CUfunc_st {
     int shared_bytes_max; /* dynamic */
 };
 
-/* Each has one function. */
+#define MODULE_FUNCTIONS_MAX 4
+
 struct CUmod_st {
-    struct CUfunc_st function;
+    struct CUfunc_st functions[MODULE_FUNCTIONS_MAX];
+    int function_count;
 };
 
 void (*stub_kernel_run)(const char *kernel, unsigned blocks, unsigned threads, unsigned shared_bytes, void *parameters);
@@ -154,7 +156,6 @@ STUB_EXPORT CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *imag
     memcpy(&magic, image, sizeof magic);
     STUB_REQUIRE(magic == FAT_BINARY_MAGIC, CUDA_ERROR_INVALID_IMAGE);
     CUmodule made = stub_handle_add(sizeof *made, &stub_cuda.live.modules);
-    made->function = (struct CUfunc_st){stub_current(), "", STUB_SHARED_BYTES_DEFAULT};
     stub_cuda.modules_loaded++;
     *module = made;
     return CUDA_SUCCESS;
@@ -170,8 +171,11 @@ STUB_EXPORT CUresult CUDAAPI cuModuleGetFunction(CUfunction *function, CUmodule 
     STUB_BEGIN("cuModuleGetFunction");
     STUB_REQUIRE(stub_handle_is_alive(module), CUDA_ERROR_INVALID_HANDLE);
     STUB_REQUIRE(strncmp(name, "attune_", strlen("attune_")) == 0, CUDA_ERROR_NOT_FOUND);
-    snprintf(module->function.name, sizeof module->function.name, "%s", name);
-    *function = &module->function;
+    STUB_REQUIRE(module->function_count < MODULE_FUNCTIONS_MAX, CUDA_ERROR_NOT_FOUND);
+    struct CUfunc_st *made = &module->functions[module->function_count++];
+    *made = (struct CUfunc_st){stub_current(), "", STUB_SHARED_BYTES_DEFAULT};
+    snprintf(made->name, sizeof made->name, "%s", name);
+    *function = made;
     return CUDA_SUCCESS;
 }
 
@@ -193,22 +197,23 @@ STUB_EXPORT CUresult CUDAAPI cuFuncSetAttribute(CUfunction function, CUfunction_
     return CUDA_SUCCESS;
 }
 
-STUB_EXPORT CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
-                                            unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-                                            unsigned int block_z, unsigned int shared_bytes, CUstream stream,
-                                            void **parameters, void **extra) {
-    STUB_BEGIN("cuLaunchKernel");
-    STUB_REQUIRE(function->context == stub_current() && stub_stream_fits(stream), CUDA_ERROR_INVALID_HANDLE);
-    STUB_REQUIRE(grid_x > 0 && grid_y == 1 && grid_z == 1 && block_y == 1 && block_z == 1, CUDA_ERROR_INVALID_VALUE);
-    STUB_REQUIRE((int)shared_bytes <= function->shared_bytes_max, CUDA_ERROR_INVALID_VALUE);
+STUB_EXPORT CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **parameters,
+                                              void **extra) {
+    STUB_BEGIN("cuLaunchKernelEx");
+    STUB_REQUIRE(function->context == stub_current() && stub_stream_fits(config->hStream), CUDA_ERROR_INVALID_HANDLE);
+    STUB_REQUIRE(config->gridDimX > 0 && config->gridDimY == 1 && config->gridDimZ == 1 && config->blockDimY == 1 &&
+                     config->blockDimZ == 1,
+                 CUDA_ERROR_INVALID_VALUE);
+    STUB_REQUIRE((int)config->sharedMemBytes <= function->shared_bytes_max, CUDA_ERROR_INVALID_VALUE);
     STUB_REQUIRE(parameters != NULL && parameters[0] != NULL && extra == NULL, CUDA_ERROR_INVALID_VALUE);
     pthread_mutex_lock(&stub_lock);
     stub_cuda.launches++;
-    stub_cuda.last_launch = (struct stub_cuda_launch){function->context->device, stream, grid_x, block_x, shared_bytes};
+    stub_cuda.last_launch = (struct stub_cuda_launch){function->context->device, config->hStream, config->gridDimX,
+                                                      config->blockDimX, config->sharedMemBytes};
     pthread_mutex_unlock(&stub_lock);
     if (stub_kernel_run != NULL) {
         pthread_mutex_lock(&kernel_lock);
-        stub_kernel_run(function->name, grid_x, block_x, shared_bytes, parameters[0]);
+        stub_kernel_run(function->name, config->gridDimX, config->blockDimX, config->sharedMemBytes, parameters[0]);
         pthread_mutex_unlock(&kernel_lock);
     }
     return CUDA_SUCCESS;

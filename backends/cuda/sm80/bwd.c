@@ -82,7 +82,7 @@ static attune_status launch(const struct attune_cuda_plan *plan, CUstream stream
         params.items = items_of(&plan->problem, (attune_cuda_backward_stage)stage);
         const int64_t blocks = attune_min(attune_ceil_div(params.items, ATTUNE_CUDA_BACKWARD_WARPS), INT_MAX);
         const struct attune_cuda_grid grid = {plan->loaded.function, plan->kernel->symbol, (unsigned)blocks,
-                                              plan->threads, plan->shared_bytes};
+                                              plan->threads,         plan->shared_bytes,   false};
         status = attune_cuda_launch_grid(plan->device, &grid, stream, &params);
     }
     return status;

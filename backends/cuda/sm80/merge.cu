@@ -1,5 +1,5 @@
 /*
- * The merge of (o, lse) states, part by part in index order: attune_merge, and what splits of the keys leave.
+ * The merge of (o, lse) states, part by part in index order: attune_merge. Its image has the merge of splits as well.
  *
  * A work-group has a row of one head; its warps share the columns. Each warp weighs the parts anew, four to a lane.
  * Source: arXiv 2112.05682, section 3.
@@ -9,6 +9,7 @@
 #include "backends/cuda/sm80/merge.h"
 
 #include "backends/cuda/sm80/element.h"
+#include "backends/cuda/sm80/merge_splits_row.h"
 #include "backends/cuda/sm80/warp.h"
 #include "core/portable/softmax.h"
 
@@ -22,16 +23,10 @@ constexpr float EMPTY = -1.0f; /* the weight of a part without a key, which is p
 
 struct row_of_head {
     int64_t batch, row, head;
-    int64_t out_row; /* of o and lse */
 };
 
 __device__ attune_softmax load_state(const attune_cuda_merge_params &p, int part, int64_t index) {
-    const float logit = static_cast<const float *>(p.part_lse[part])[index];
-    attune_softmax state = attune_softmax_from_logit(logit);
-    if (p.part_sum[part] != nullptr) {
-        state.sum = static_cast<const float *>(p.part_sum[part])[index];
-    }
-    return state;
+    return attune_softmax_from_logit(static_cast<const float *>(p.part_lse[part])[index]);
 }
 
 /* Weights of this lane's parts, relative to the state that is returned. */
@@ -85,14 +80,14 @@ template <typename T> __device__ void merge_row(const attune_cuda_merge_params &
     const attune_softmax_result result = attune_softmax_finish(weigh(p, at, weight));
     __syncthreads(); /* lse may be a part's own */
     if (p.lse.data != nullptr && threadIdx.x == 0) {
-        static_cast<float *>(p.lse.data)[offset(p.lse, at.batch, at.head, at.out_row)] = result.lse;
+        static_cast<float *>(p.lse.data)[offset(p.lse, at.batch, at.head, at.row)] = result.lse;
     }
     for (int first = threadIdx.x / LANES * LANES; first < p.head_dim_v; first += WARPS * LANES) {
         const int column = first + lane;
         const bool has_column = column < p.head_dim_v;
         const float sum = add_parts<T>(p, part_row + column * p.part_o_stride[3], has_column, weight);
         if (has_column) {
-            store_as(p.o.data, offset(p.o, at.batch, at.out_row, at.head, column), p.o_dtype,
+            store_as(p.o.data, offset(p.o, at.batch, at.row, at.head, column), p.o_dtype,
                      result.inverse == 0.0f ? 0.0f : sum * result.inverse);
         }
     }
@@ -104,13 +99,7 @@ template <typename T> __device__ void merge_row(const attune_cuda_merge_params &
 extern "C" __global__ void __launch_bounds__(WARPS *LANES, 8)
     ATTUNE_SYMBOL(const __grid_constant__ attune_cuda_merge_params p) {
     for (int64_t unit = blockIdx.x; unit < p.batch * p.rows * p.heads; unit += gridDim.x) {
-        row_of_head at = {unit / p.heads / p.rows, unit / p.heads % p.rows, unit % p.heads, 0};
-        const int64_t begin = length_at(p.cu_seqlens_q, at.batch, 0);
-        const int64_t rows = length_at(p.cu_seqlens_q, at.batch + 1, p.rows) - begin;
-        at.out_row = begin + at.row;
-        if (at.row >= length_at(p.seqused_q, at.batch, rows)) {
-            continue;
-        }
+        const row_of_head at = {unit / p.heads / p.rows, unit / p.heads % p.rows, unit % p.heads};
         if (p.part_dtype == ATTUNE_DTYPE_F16) {
             merge_row<f16>(p, at);
         } else if (p.part_dtype == ATTUNE_DTYPE_BF16) {
@@ -119,4 +108,16 @@ extern "C" __global__ void __launch_bounds__(WARPS *LANES, 8)
             merge_row<f32>(p, at);
         }
     }
+}
+
+/* ---- Of splits ---- */
+
+#define SPLITS_OF(symbol)     symbol##_splits
+#define SPLITS_SYMBOL(symbol) SPLITS_OF(symbol)
+#define ATTUNE_SYMBOL_BESIDE  SPLITS_SYMBOL(ATTUNE_SYMBOL)
+
+extern "C" __global__ void __launch_bounds__(SPLIT_WARPS *LANES, 8)
+    ATTUNE_SYMBOL_BESIDE(const __grid_constant__ attune_cuda_merge_splits_params p) {
+    extern __shared__ float4 shared_memory[];
+    merge_splits_rows(p, reinterpret_cast<warp_splits *>(shared_memory));
 }

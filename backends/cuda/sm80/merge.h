@@ -14,12 +14,10 @@
 
 typedef struct attune_cuda_merge_params {
     const void *part_o[ATTUNE_MERGE_PARTS_MAX];
-    const void *part_lse[ATTUNE_MERGE_PARTS_MAX]; /* or the maxima of states whose sums are given */
-    const void *part_sum[ATTUNE_MERGE_PARTS_MAX]; /* as part_lse, of states whose o is not divided by them; or NULL */
-    int64_t part_o_stride[4];                     /* of every part */
+    const void *part_lse[ATTUNE_MERGE_PARTS_MAX];
+    int64_t part_o_stride[4]; /* of every part */
     int64_t part_lse_stride[4];
     attune_cuda_operand o, lse;
-    attune_cuda_operand cu_seqlens_q, seqused_q; /* whose rows are merged, and where o and lse have them; absent: all */
     int64_t batch, rows, heads;
     int32_t head_dim_v;
     int32_t parts;
