@@ -5,19 +5,19 @@
  */
 #include "backends/cuda/sm80/decode.h"
 
-#include <limits.h>
 #include <stdio.h>
 
 #include "attune/backend_util.h"
 #include "backends/cuda/kernel.h"
 #include "backends/cuda/sm80/host.h"
+#include "core/portable/mask.h"
 
-/* Past these a tile of more rows, which reads the keys less often, is sooner done. */
-#define PACKED_ROWS_MAX 64
-/* Key numbers, and what is added to them, stay within 32 bits. */
-#define KEYS_MAX (INT32_C(1) << 30)
+/* A tile's number is 32 bits, and that of the one after the next in a work-group. */
+#define TILES_MAX INT32_MAX
 
-static bool strides_fit(const attune_layout *layout, const char *operand, char reason[ATTUNE_REASON_MAX]) {
+bool attune_cuda_decode_strides_fit(const attune_problem *problem, attune_operand which, const char *operand,
+                                    char reason[ATTUNE_REASON_MAX]) {
+    const attune_layout *layout = &problem->operand[which];
     for (int axis = 0; axis < ATTUNE_RANK_MAX - 1; axis++) {
         if (layout->stride[axis] % 8 != 0) {
             snprintf(reason, ATTUNE_REASON_MAX, "%s has a stride of %lld elements, which is no multiple of 8", operand,
@@ -28,28 +28,41 @@ static bool strides_fit(const attune_layout *layout, const char *operand, char r
     return true;
 }
 
+bool attune_cuda_decode_sizes_fit(const attune_problem *problem, int64_t packed_rows_most,
+                                  char reason[ATTUNE_REASON_MAX]) {
+    const int64_t packed_rows = problem->rows * (problem->heads_q / problem->heads_kv);
+    if (packed_rows > packed_rows_most) {
+        snprintf(reason, ATTUNE_REASON_MAX, "%lld rows for a kv head, its query heads' together, are more than %lld",
+                 (long long)packed_rows, (long long)packed_rows_most);
+        return false;
+    }
+    if (problem->keys > ATTUNE_CUDA_DECODE_KEYS_MAX) {
+        snprintf(reason, ATTUNE_REASON_MAX, "%lld keys are more than %d", (long long)problem->keys,
+                 ATTUNE_CUDA_DECODE_KEYS_MAX);
+        return false;
+    }
+    const int64_t tiles = attune_max(1, problem->heads_q * problem->rows) * ATTUNE_MERGE_PARTS_MAX; /* of a batch */
+    if (problem->batch > TILES_MAX / tiles) {
+        snprintf(reason, ATTUNE_REASON_MAX, "%lld batches of up to %lld tiles are more than %d tiles",
+                 (long long)problem->batch, (long long)tiles, TILES_MAX);
+        return false;
+    }
+    return true;
+}
+
 static bool accepts(const struct attune_cuda_device *device, const attune_kernel_row *row,
                     const attune_problem *problem, char reason[ATTUNE_REASON_MAX]) {
     (void)device;
     (void)row;
-    const int64_t packed_rows = problem->rows * (problem->heads_q / problem->heads_kv);
-    if (packed_rows > PACKED_ROWS_MAX) {
-        snprintf(reason, ATTUNE_REASON_MAX, "%lld rows for a kv head, its query heads' together, are more than %d",
-                 (long long)packed_rows, PACKED_ROWS_MAX);
-        return false;
-    }
-    if (problem->keys > KEYS_MAX) {
-        snprintf(reason, ATTUNE_REASON_MAX, "%lld keys are more than %d", (long long)problem->keys, KEYS_MAX);
-        return false;
-    }
-    return strides_fit(&problem->operand[ATTUNE_OPERAND_Q], "q", reason) &&
-           strides_fit(&problem->operand[ATTUNE_OPERAND_K], "k", reason) &&
-           strides_fit(&problem->operand[ATTUNE_OPERAND_V], "v", reason);
+    return attune_cuda_decode_sizes_fit(problem, ATTUNE_CUDA_DECODE_PACKED_ROWS_MAX, reason) &&
+           attune_cuda_decode_strides_fit(problem, ATTUNE_OPERAND_Q, "q", reason) &&
+           attune_cuda_decode_strides_fit(problem, ATTUNE_OPERAND_K, "k", reason) &&
+           attune_cuda_decode_strides_fit(problem, ATTUNE_OPERAND_V, "v", reason);
 }
 
 static void prepare(struct attune_cuda_plan *plan) {
     const int64_t *grid = plan->schedule.grid;
-    plan->blocks = (unsigned)attune_min(grid[0] * grid[1] * grid[2], INT_MAX);
+    plan->blocks = (unsigned)(grid[0] * grid[1] * grid[2]);
     plan->shared_bytes = (unsigned)plan->row->shared_bytes;
 }
 
@@ -59,16 +72,38 @@ static float *region(const struct attune_cuda_plan *plan, const attune_bindings 
     return plan->schedule.splits > 1 ? (float *)(void *)(workspace + of->offset) : NULL;
 }
 
-static attune_status launch(const struct attune_cuda_plan *plan, CUstream stream, const attune_bindings *bindings) {
+static int32_t side(int64_t key) {
+    return (int32_t)attune_clamp(key, -ATTUNE_CUDA_DECODE_SIDE_MAX, ATTUNE_CUDA_DECODE_SIDE_MAX);
+}
+
+static void set_sides(const attune_problem *problem, attune_cuda_decode_params *params) {
+    const int64_t shift = problem->align == ATTUNE_ALIGN_BOTTOM_RIGHT ? 0 : problem->diagonal;
+    params->seen_from = side(problem->window_left < 0 ? INT64_MIN : shift - problem->window_left);
+    params->seen_to = side(problem->window_right < 0 ? INT64_MAX : shift + problem->window_right + 1);
+}
+
+attune_cuda_decode_params attune_cuda_decode_fill(const struct attune_cuda_plan *plan,
+                                                  const attune_bindings *bindings) {
+    const attune_problem *problem = &plan->problem;
+    const int64_t *grid = plan->schedule.grid;
     attune_cuda_decode_params params = {
         .forward = attune_cuda_forward_fill(plan, bindings),
         .partial_o = region(plan, bindings, &plan->workspace.partial_o),
         .partial_max = region(plan, bindings, &plan->workspace.partial_lse),
         .partial_sum = region(plan, bindings, &plan->workspace.own),
-        .splits = plan->schedule.splits,
-        .pack = plan->schedule.pack,
+        .tiles = (uint32_t)(grid[0] * grid[1] * grid[2]),
+        .packs = (uint32_t)grid[2],
+        .splits = (uint32_t)plan->schedule.splits,
+        .group = (uint32_t)(problem->heads_q / problem->heads_kv),
+        .pack = (uint32_t)plan->schedule.pack,
     };
-    params.forward.row_tiles = plan->schedule.grid[0];
+    params.forward.row_tiles = grid[0];
+    set_sides(problem, &params);
+    return params;
+}
+
+static attune_status launch(const struct attune_cuda_plan *plan, CUstream stream, const attune_bindings *bindings) {
+    attune_cuda_decode_params params = attune_cuda_decode_fill(plan, bindings);
     attune_status status = attune_cuda_launch(plan, stream, &params);
     if (status == ATTUNE_OK && params.splits > 1) {
         status = attune_cuda_merge_splits(plan, stream, bindings);

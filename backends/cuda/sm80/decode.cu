@@ -15,12 +15,12 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "backends/cuda/sm80/decode.h"
+#include "backends/cuda/sm80/decode_tile.h"
 
 #include <cstring>
 
+#include "backends/cuda/sm80/dependent.h"
 #include "backends/cuda/sm80/mma.h"
-#include "backends/cuda/sm80/place.h"
 #include "backends/cuda/sm80/warp.h"
 #include "core/portable/softmax.h"
 
@@ -70,60 +70,6 @@ constexpr int Q_SLOTS = Q_IS_SHARED ? 2 * K_CHUNKS : 0;
 static_assert((RING_SLOTS + Q_SLOTS) * SLOT_BYTES == columns::SHARED_BYTES, "shared memory as declared");
 static_assert(WARPS * ROWS * (HEAD_DIM + 2) * 4 <= columns::SHARED_BYTES, "at the end it holds the warps' O");
 
-/* ---- Rows ---- */
-
-/* The lane's rows of the tile, g and g + 8. */
-struct tile_row {
-    bool is_there;
-    int64_t row, head;
-    int seen_begin, seen_end; /* keys */
-    float slope;
-};
-
-struct tile {
-    place at;          /* of the pack's first head */
-    int64_t first_row; /* of the pack */
-    int split;
-    int begin, end;         /* this split's keys */
-    int all_begin, all_end; /* those of them that all rows see */
-    bool blocks_lie_whole;  /* in one page, and with heads of all columns */
-    bool is_plain;          /* a score is scale * dot */
-};
-
-__device__ tile_row find_row(const attune_cuda_decode_params &p, const tile &in, int r) {
-    const int64_t packed = in.first_row + r;
-    tile_row found;
-    found.row = packed / p.pack;
-    found.head = in.at.head + packed % p.pack;
-    found.is_there = found.row < in.at.mask.rows;
-    const attune_interval seen = attune_mask_keys(in.at.mask, found.row, 1);
-    found.seen_begin = static_cast<int>(seen.begin);
-    found.seen_end = static_cast<int>(seen.end);
-    const attune_cuda_operand &slopes = p.forward.alibi_slopes;
-    found.slope = slopes.data == nullptr || !found.is_there
-                      ? 0.0f
-                      : static_cast<const float *>(slopes.data)[offset(slopes, in.at.batch, found.head)];
-    return found;
-}
-
-/* Its split's share of the keys that any row of it sees, in whole steps of the work-group. */
-__device__ void set_keys(const attune_cuda_decode_params &p, tile *in) {
-    const int64_t first = in->first_row / p.pack;
-    const int64_t past = attune_clamp((in->first_row + ROWS - 1) / p.pack + 1, first, in->at.mask.rows);
-    const attune_interval seen = attune_mask_keys(in->at.mask, first, past - first);
-    const int begin = static_cast<int>(seen.begin / KEYS * KEYS);
-    const int steps = (static_cast<int>(seen.end) - begin + KEYS - 1) / KEYS;
-    const int share = (steps + p.splits - 1) / p.splits;
-    in->begin = begin + in->split * share * KEYS;
-    in->end = in->begin + share * KEYS;
-    in->end = in->end < seen.end ? in->end : static_cast<int>(seen.end);
-    in->begin = in->begin > seen.begin ? in->begin : static_cast<int>(seen.begin);
-    in->all_begin = static_cast<int>(attune_mask_keys(in->at.mask, past - 1, 1).begin);
-    in->all_end = static_cast<int>(attune_mask_keys(in->at.mask, first, 1).end);
-    in->all_begin = in->all_begin > in->begin ? in->all_begin : in->begin;
-    in->all_end = in->all_end < in->end ? in->all_end : in->end;
-}
-
 /* ---- Q ---- */
 
 /* Q's fragments of 32 columns: rows g and g + 8. */
@@ -137,7 +83,7 @@ __device__ uint4 load_q(const attune_cuda_decode_params &p, const tile &in, cons
         return make_uint4(0, 0, 0, 0);
     }
     const storage *from =
-        static_cast<const storage *>(q.data) + offset(q, in.at.batch, in.at.row_begin + row.row, row.head, column);
+        static_cast<const storage *>(q.data) + offset(q, in.batch, in.row_begin + row.row, row.head, column);
     return *reinterpret_cast<const uint4 *>(from);
 }
 
@@ -167,15 +113,15 @@ using v_cache = cache<4>;
 
 template <int LANE_KEYS>
 __device__ cache<LANE_KEYS> find_cache(const attune_cuda_forward_params &p, const attune_cuda_operand &kv,
-                                       const place &at, const int (&lane_key)[LANE_KEYS], int column, int head_dim) {
+                                       const tile &in, const int (&lane_key)[LANE_KEYS], int column, int head_dim) {
     cache<LANE_KEYS> found;
     const bool is_paged = p.page_size != 0;
-    found.first = static_cast<const storage *>(kv.data) + (is_paged ? 0 : at.batch * kv.stride[0]) +
-                  at.key_begin * kv.stride[1] + at.kv_head * kv.stride[2];
+    found.first = static_cast<const storage *>(kv.data) + (is_paged ? 0 : in.batch * kv.stride[0]) +
+                  in.key_begin * kv.stride[1] + in.kv_head * kv.stride[2];
     found.stride = kv.stride[1];
     found.page_stride = kv.stride[0];
     found.table =
-        is_paged ? static_cast<const int32_t *>(p.block_table.data) + at.batch * p.block_table.stride[0] : nullptr;
+        is_paged ? static_cast<const int32_t *>(p.block_table.data) + in.batch * p.block_table.stride[0] : nullptr;
     found.table_stride = p.block_table.stride[1];
     found.page_size = static_cast<unsigned>(p.page_size);
     found.head_dim = head_dim;
@@ -228,9 +174,10 @@ __device__ void fetch_part(const tile &in, const cache<LANE_KEYS> &from, int fir
     }
 }
 
-__device__ __forceinline__ void fetch(const tile &in, const k_cache &k, const v_cache &v, int first,
-                                      shared_address to) {
-    if (in.blocks_lie_whole && first >= in.begin && first + BLOCK <= in.end) {
+/* blocks_lie_whole: in one page, and with heads of all columns. */
+__device__ __forceinline__ void fetch(const tile &in, bool blocks_lie_whole, const k_cache &k, const v_cache &v,
+                                      int first, shared_address to) {
+    if (blocks_lie_whole && first >= in.begin && first + BLOCK <= in.end) {
         fetch_whole<K_CHUNKS, 32>(k, first, to);
         fetch_whole<V_CHUNKS, 64>(v, first, to + K_SLOTS * SLOT_BYTES);
     } else {
@@ -275,19 +222,6 @@ __device__ __forceinline__ void score_block(const uint4 *slots, const q_chunk (&
     }
 }
 
-__device__ __forceinline__ float finish_score(const attune_cuda_decode_params &p, const tile &in, const tile_row &row,
-                                              int key, float dot) {
-    float score = p.forward.scale * dot;
-    if (p.forward.softcap > 0.0f) {
-        score = p.forward.softcap * tanhf(score / p.forward.softcap);
-    }
-    if (p.forward.alibi_slopes.data != nullptr) {
-        const int64_t distance = row.row + in.at.mask.shift - key;
-        score -= row.slope * static_cast<float>(distance < 0 ? -distance : distance);
-    }
-    return score;
-}
-
 __device__ void finish_any_scores(const attune_cuda_decode_params &p, const tile &in, const tile_row (&row)[2],
                                   int first, float (&s)[2][4]) {
 #pragma unroll
@@ -296,8 +230,8 @@ __device__ void finish_any_scores(const attune_cuda_decode_params &p, const tile
         for (int e = 0; e < 4; e++) {
             const int key = first + 8 * half + 2 * static_cast<int>(threadIdx.x % 4) + e % 2;
             const tile_row &of = row[e / 2];
-            const bool is_seen = key >= of.seen_begin && key < of.seen_end && key >= in.begin && key < in.end;
-            s[half][e] = is_seen ? finish_score(p, in, of, key, s[half][e]) : -ATTUNE_INFINITY;
+            const bool is_seen = key >= of.begin && key < of.end;
+            s[half][e] = is_seen ? finish_score(p, in, of.row, of.slope, key, s[half][e]) : -ATTUNE_INFINITY;
         }
     }
 }
@@ -429,19 +363,6 @@ __device__ void share_state(warp_state *state, float *all_o, attune_softmax *all
     }
 }
 
-/* Where this split leaves its state of a row. */
-__device__ int64_t partial_row(const attune_cuda_decode_params &p, const tile &in, const tile_row &row) {
-    const attune_cuda_forward_params &f = p.forward;
-    return ((in.split * f.batch + in.at.batch) * f.heads_q + row.head) * f.rows + row.row;
-}
-
-__device__ void write_lse(const attune_cuda_decode_params &p, const tile &in, const tile_row &row, float lse) {
-    const attune_cuda_operand &to = p.forward.lse;
-    if (to.data != nullptr) {
-        static_cast<float *>(to.data)[offset(to, in.at.batch, row.head, in.at.row_begin + row.row)] = lse;
-    }
-}
-
 /* Eight threads have a row. */
 __device__ void write_row(const attune_cuda_decode_params &p, const tile &in, const float *all_o,
                           const attune_softmax *all_rows) {
@@ -469,10 +390,10 @@ __device__ void write_row(const attune_cuda_decode_params &p, const tile &in, co
             sum = fmaf(all_o[(warp * ROWS + r) * HEAD_DIM + column], factor[warp], sum);
         }
         if (p.splits > 1) {
-            p.partial_o[partial_row(p, in, row) * p.forward.head_dim_v + column] = sum;
+            p.partial_o[partial_row(p, in, row.row, row.head) * p.forward.head_dim_v + column] = sum;
         } else {
             const attune_cuda_operand &o = p.forward.o;
-            store_as(o.data, offset(o, in.at.batch, in.at.row_begin + row.row, row.head, column), p.forward.o_dtype,
+            store_as(o.data, offset(o, in.batch, in.row_begin + row.row, row.head, column), p.forward.o_dtype,
                      sum * result.inverse);
         }
     }
@@ -480,10 +401,10 @@ __device__ void write_row(const attune_cuda_decode_params &p, const tile &in, co
         return;
     }
     if (p.splits > 1) {
-        p.partial_max[partial_row(p, in, row)] = whole.max;
-        p.partial_sum[partial_row(p, in, row)] = whole.sum;
+        p.partial_max[partial_row(p, in, row.row, row.head)] = whole.max;
+        p.partial_sum[partial_row(p, in, row.row, row.head)] = whole.sum;
     } else {
-        write_lse(p, in, row, result.lse);
+        write_lse(p, in, row.row, row.head, result.lse);
     }
 }
 
@@ -501,22 +422,22 @@ __device__ attune_softmax first_state(const attune_cuda_decode_params &p, const 
     return state;
 }
 
-__device__ void run_tile(const attune_cuda_decode_params &p, const tile &in, uint4 *shared) {
+__device__ void run_tile(const attune_cuda_decode_params &p, const tile &in, bool blocks_lie_whole, uint4 *shared) {
     const int lane = threadIdx.x % LANES;
     const int warp = threadIdx.x / LANES;
     const int g = lane / 4;
     const int t = lane % 4;
     const tile_row row[2] = {find_row(p, in, g), find_row(p, in, g + 8)};
-    const k_cache k = find_cache(p.forward, p.forward.k, in.at, {g, g + 8}, 8 * t, p.forward.head_dim);
-    const v_cache v = find_cache(p.forward, p.forward.v, in.at, {2 * t, 2 * t + 1, 2 * t + 8, 2 * t + 9}, 8 * g,
-                                 p.forward.head_dim_v);
+    const k_cache k = find_cache(p.forward, p.forward.k, in, {g, g + 8}, 8 * t, p.forward.head_dim);
+    const v_cache v =
+        find_cache(p.forward, p.forward.v, in, {2 * t, 2 * t + 1, 2 * t + 8, 2 * t + 9}, 8 * g, p.forward.head_dim_v);
     uint4 *ring = shared + warp * STAGES * SLOTS * LANES + lane;
     uint4 *shared_q = shared + RING_SLOTS * LANES + lane;
     const shared_address ring_address = address_of(ring);
     int first = in.begin / KEYS * KEYS + warp * BLOCK;
 #pragma unroll
     for (int stage = 0; stage < STAGES - 1; stage++) {
-        fetch(in, k, v, first + stage * KEYS, ring_address + stage * SLOTS * SLOT_BYTES);
+        fetch(in, blocks_lie_whole, k, v, first + stage * KEYS, ring_address + stage * SLOTS * SLOT_BYTES);
         commit_copies();
     }
     q_chunk q[Q_IS_SHARED ? 1 : K_CHUNKS];
@@ -541,7 +462,7 @@ __device__ void run_tile(const attune_cuda_decode_params &p, const tile &in, uin
         wait_for_copies<STAGES - 2>();
         float s[2][4];
         score_block(block, q, shared_q, s);
-        fetch(in, k, v, first + (STAGES - 1) * KEYS, ring_address + next * SLOTS * SLOT_BYTES);
+        fetch(in, blocks_lie_whole, k, v, first + (STAGES - 1) * KEYS, ring_address + next * SLOTS * SLOT_BYTES);
         commit_copies();
         finish_scores(p, in, row, first, s);
         update(&state, s);
@@ -559,23 +480,17 @@ __device__ void run_tile(const attune_cuda_decode_params &p, const tile &in, uin
 
 } // namespace
 
-/* Work-groups go round, so that any number of tiles fits a launch. Tiles of the same keys are neighbours. */
+/* Work-groups go round, so that any number of tiles fits a launch. */
 extern "C" __global__ void __launch_bounds__(WARPS *LANES, HEAD_DIM > 128 ? 1 : 2)
     ATTUNE_SYMBOL(const __grid_constant__ attune_cuda_decode_params p) {
     extern __shared__ float4 shared_memory[];
+    let_next_launch_begin();
     const attune_cuda_forward_params &f = p.forward;
-    const int64_t packs = f.batch * f.heads_q / p.pack;
-    const int64_t units = packs * p.splits * f.row_tiles;
-    for (int64_t unit = blockIdx.x; unit < units; unit += gridDim.x) {
+    const bool blocks_lie_whole = f.page_size % BLOCK == 0 && f.head_dim == HEAD_DIM && f.head_dim_v == HEAD_DIM;
+    for (unsigned number = blockIdx.x; number < p.tiles; number += gridDim.x) {
         tile in;
-        in.first_row = unit % f.row_tiles * ROWS;
-        in.split = static_cast<int>(unit / f.row_tiles / packs);
-        in.at = find_place(f, unit / f.row_tiles % packs * p.pack);
-        if (in.first_row / p.pack < in.at.mask.rows) {
-            set_keys(p, &in);
-            in.blocks_lie_whole = f.page_size % BLOCK == 0 && f.head_dim == HEAD_DIM && f.head_dim_v == HEAD_DIM;
-            in.is_plain = f.softcap == 0.0f && f.alibi_slopes.data == nullptr;
-            run_tile(p, in, reinterpret_cast<uint4 *>(shared_memory));
+        if (find_tile<ROWS, KEYS>(p, number, &in)) {
+            run_tile(p, in, blocks_lie_whole, reinterpret_cast<uint4 *>(shared_memory));
         }
         __syncthreads();
     }
