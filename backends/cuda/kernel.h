@@ -59,6 +59,7 @@ extern const struct attune_cuda_family attune_cuda_general_forward;
 extern const struct attune_cuda_family attune_cuda_general_backward;
 extern const struct attune_cuda_family attune_cuda_hopper_forward;
 extern const struct attune_cuda_family attune_cuda_hopper_backward;
+extern const struct attune_cuda_family attune_cuda_hopper_decode;
 extern const struct attune_cuda_family attune_cuda_append;
 extern const struct attune_cuda_family attune_cuda_decode;
 extern const struct attune_cuda_family attune_cuda_merge;

@@ -57,6 +57,9 @@
      ATTUNE_FEATURE_SPLITS | ATTUNE_FEATURE_PACK)
 #define FAMILY_decode attune_cuda_decode
 
+#define FEATURES_hopper_decode FEATURES_decode
+#define FAMILY_hopper_decode   attune_cuda_hopper_decode
+
 #define FEATURES_hopper_backward                                                                                       \
     (ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_DIAGONAL | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_DSINK |                    \
      ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_DLSE | ATTUNE_FEATURE_DETERMINISTIC)

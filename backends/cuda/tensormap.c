@@ -71,10 +71,12 @@ attune_status attune_cuda_tensormap_encode(const struct attune_cuda_api *api, co
     }
     const CUtensorMapDataType type =
         boxes->dtype == ATTUNE_DTYPE_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    const CUtensorMapL2promotion fetch =
+        boxes->is_read_once ? CU_TENSOR_MAP_L2_PROMOTION_L2_128B : CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
     return attune_cuda_check(api,
                              api->TensorMapEncodeTiled(out_map, type, (cuuint32_t)boxes->rank, boxes->data, extent,
                                                        stride_bytes, box, each, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                                                       CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                                                       CU_TENSOR_MAP_SWIZZLE_128B, fetch,
                                                        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
                              "cuTensorMapEncodeTiled");
 }

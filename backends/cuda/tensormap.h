@@ -19,6 +19,8 @@ struct attune_cuda_boxes {
     int64_t extent[ATTUNE_CUDA_MAP_RANK_MAX]; /* 1 or more */
     int64_t stride[ATTUNE_CUDA_MAP_RANK_MAX]; /* in elements; that of the first axis is 1 */
     int64_t box[ATTUNE_CUDA_MAP_RANK_MAX];    /* 1 to 256. The first: 128 bytes, which are swizzled */
+    bool is_read_once; /* fetched by 128 bytes, not 256: the other half may not last in the L2 cache until it is asked
+                          for */
 };
 
 /* Whether the engine can follow a layout (b, s, h, d): strides of whole 16 bytes below 2^40 bytes, and extents and

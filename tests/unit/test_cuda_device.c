@@ -46,20 +46,41 @@ static void a_driver_that_refuses_the_image(void **state) {
 
 /* ---- Sizes ---- */
 
-/* Split states, 2^63 of them, that no workspace could hold. */
-static void splits_past_63_bits_are_refused(void **state) {
-    (void)state;
-    const int64_t rows[] = {INT64_C(1) << 50, 16, 4, 8};
-    const int64_t keys[] = {INT64_C(1) << 50, 64, 1, 8};
+static attune_explanation explain(const int64_t rows[4], const int64_t keys[4]) {
     attune_device *device = session_open_device("cuda");
     attune_explanation explanation = attune_explanation_init();
     attune_forward_args args = attune_forward_args_init();
     args.q = args.o = attune_tensor_contiguous(NULL, ATTUNE_DTYPE_F16, 4, rows);
     args.k = args.v = attune_tensor_contiguous(NULL, ATTUNE_DTYPE_F16, 4, keys);
-    args.splits = ATTUNE_MERGE_PARTS_MAX;
-    args.kernel = "sm80_decode_f16_d64";
-    assert_fails(attune_explain(device, ATTUNE_OP_FORWARD, &args, &explanation), ATTUNE_OUT_OF_MEMORY, "128 splits");
+    assert_ok(attune_explain(device, ATTUNE_OP_FORWARD, &args, &explanation));
     attune_device_close(device);
+    return explanation;
+}
+
+/* Which decode's kernels count in 32 bits. */
+static void tiles_past_31_bits_are_the_general_rows(void **state) {
+    (void)state;
+    const int64_t rows[] = {INT64_C(1) << 30, 16, 4, 8};
+    const int64_t keys[] = {INT64_C(1) << 30, 64, 1, 8};
+    assert_string_equal(explain(rows, keys).kernel, "sm80_forward_f16");
+}
+
+static void decode_takes_the_least_tile_that_holds_the_rows(void **state) {
+    (void)state;
+    static const struct {
+        int64_t rows, group; /* query heads of a kv head */
+        const char *kernel;
+    } cases[] = {
+        {1, 1, "sm90_decode_f16_d64_rows8"},   {1, 8, "sm90_decode_f16_d64_rows8"},
+        {2, 4, "sm90_decode_f16_d64_rows8"},   {1, 9, "sm90_decode_f16_d64_rows16"},
+        {16, 1, "sm90_decode_f16_d64_rows16"}, {1, 32, "sm90_decode_f16_d64_rows32"},
+        {16, 4, "sm90_decode_f16_d64_rows32"},
+    };
+    for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
+        const int64_t rows[] = {3, cases[n].rows, 2 * cases[n].group, 64};
+        const int64_t keys[] = {3, 5000, 2, 64};
+        assert_string_equal(explain(rows, keys).kernel, cases[n].kernel);
+    }
 }
 
 /* ---- Contexts, devices, streams ---- */
@@ -252,7 +273,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(chips_without_an_image),
         TEST(a_driver_that_refuses_the_image),
-        TEST(splits_past_63_bits_are_refused),
+        TEST(tiles_past_31_bits_are_the_general_rows),
+        TEST(decode_takes_the_least_tile_that_holds_the_rows),
         TEST(a_handle_on_1_while_0_is_current),
         TEST(memory_of_the_other_device_is_refused),
         TEST(host_memory_is_refused),

@@ -11,7 +11,7 @@
  *   S = Q K^T   of each 32 columns d lane t has 8 t to 8 t + 7, in Q as in K: two products' k.
  *   O = P V     of each 64 columns d lane g has 8 g to 8 g + 7, which are column g of eight products.
  *
- * Split-KV: Dao, Flash-Decoding (2023). The parts are merged by merge.cu.
+ * Split-KV: Dao, Flash-Decoding (2023). The parts are merged by merge_splits_row.h.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
