@@ -11,7 +11,6 @@
 #include "core/args.h"
 #include "core/describe.h"
 #include "core/schedule.h"
-#include "core/split.h"
 #include "core/status_internal.h"
 #include "core/text.h"
 #include "core/tuned_tile.h"
@@ -155,11 +154,6 @@ static bool make_schedule(const attune_device *device, const attune_problem *pro
         own.tile_keys = tuned.keys;
     }
     const bool fits = attune_schedule_make(&device->limits, problem, row, &own, &choice->schedule, out_reason);
-    if (fits && (row->features & ATTUNE_FEATURE_OWN_SPLITS) != 0 && device->backend->row_splits != NULL) {
-        choice->schedule.splits =
-            device->backend->row_splits(device->handle, choice->row, problem, attune_split_clamp(request->splits));
-        choice->schedule.grid[1] = choice->schedule.splits;
-    }
     choice->tile_is_tuned =
         fits && is_tuned && choice->schedule.tile_rows == tuned.rows && choice->schedule.tile_keys == tuned.keys;
     return fits;

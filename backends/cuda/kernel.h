@@ -8,7 +8,6 @@
 
 #include "backends/cuda/device.h"
 #include "backends/cuda/operand.h"
-#include "backends/cuda/sm90/cut.h"
 
 /* The lines of kernels.def: ATTUNE_CUDA_ROW_sm80_merge, ... */
 enum {
@@ -27,7 +26,6 @@ struct attune_cuda_plan {
     attune_problem problem;
     attune_schedule schedule;
     attune_workspace_map workspace;
-    attune_sm90_cut cut; /* of the Hopper forward's full and causal rows */
     unsigned blocks; /* of the grid, all along x */
     unsigned threads;
     unsigned shared_bytes; /* dynamic */
@@ -41,11 +39,7 @@ struct attune_cuda_family {
     /* What is added to the row's symbol to name each kernel that runs beside the main one, up to a NULL or the last. */
     const char *beside[ATTUNE_CUDA_BESIDE_MAX];
     /* Of the workspace's own region, whose bytes are undefined when a launch begins. NULL: none. */
-    uint64_t (*workspace_bytes)(const struct attune_cuda_device *device, const attune_kernel_row *row,
-                                const attune_problem *problem, const attune_schedule *schedule);
-    /* Of rows with ATTUNE_FEATURE_OWN_SPLITS. request: 0: automatic. */
-    int32_t (*splits)(const struct attune_cuda_device *device, const attune_kernel_row *row,
-                      const attune_problem *problem, int32_t request);
+    uint64_t (*workspace_bytes)(const attune_kernel_row *row, const attune_problem *problem);
     /* Sets blocks and shared_bytes of a plan whose other fields are set. */
     void (*prepare)(struct attune_cuda_plan *plan);
     /* With the device's context current. */
@@ -74,7 +68,6 @@ extern const struct attune_cuda_family attune_cuda_quantize;
 const attune_kernel_row *attune_cuda_kernels(int32_t *out_count);
 bool attune_cuda_row_runnable(void *device, int32_t row, char reason[ATTUNE_REASON_MAX]);
 bool attune_cuda_row_accepts(void *device, int32_t row, const attune_problem *problem, char reason[ATTUNE_REASON_MAX]);
-int32_t attune_cuda_row_splits(void *device, int32_t row, const attune_problem *problem, int32_t request);
 uint64_t attune_cuda_workspace_bytes(void *device, int32_t row, const attune_problem *problem,
                                      const attune_schedule *schedule);
 

@@ -35,7 +35,7 @@
 
 #define FEATURES_hopper_full                                                                                           \
     (ATTUNE_FEATURE_DIAGONAL | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_LSE | ATTUNE_FEATURE_O_IS_Q | \
-     ATTUNE_FEATURE_DETERMINISTIC | ATTUNE_FEATURE_OWN_SPLITS)
+     ATTUNE_FEATURE_DETERMINISTIC)
 #define FAMILY_hopper_full attune_cuda_hopper_forward
 
 #define FEATURES_hopper_causal (FEATURES_hopper_full | ATTUNE_FEATURE_CAUSAL)
@@ -46,7 +46,7 @@
      ATTUNE_FEATURE_SEQUSED_Q | ATTUNE_FEATURE_SEQUSED_K | ATTUNE_FEATURE_PAGED | ATTUNE_FEATURE_F32_OUT)
 #define FAMILY_hopper_general attune_cuda_hopper_forward
 
-#define FEATURES_hopper_softcap ((FEATURES_hopper_general & ~ATTUNE_FEATURE_OWN_SPLITS) | ATTUNE_FEATURE_SOFTCAP)
+#define FEATURES_hopper_softcap (FEATURES_hopper_general | ATTUNE_FEATURE_SOFTCAP)
 #define FAMILY_hopper_softcap   attune_cuda_hopper_forward
 
 #define FEATURES_decode                                                                                                \
@@ -137,22 +137,15 @@ bool attune_cuda_row_accepts(void *device, int32_t row, const attune_problem *pr
 
 /* Of the softmax sums of what splits leave, beside the maxima in partial_lse: what is too much here is so there, and
  * core refuses it. */
-static uint64_t sum_bytes(const attune_kernel_row *row, const attune_problem *problem,
-                          const attune_schedule *schedule) {
+static uint64_t sum_bytes(const attune_problem *problem, const attune_schedule *schedule) {
     const uint64_t states = (uint64_t)(problem->batch * problem->heads_q * problem->rows);
-    const bool leaves_any = schedule->splits > 1 && (row->features & ATTUNE_FEATURE_SPLITS) != 0;
-    return leaves_any ? sizeof(float) * (uint64_t)schedule->splits * states : 0;
+    return schedule->splits > 1 ? sizeof(float) * (uint64_t)schedule->splits * states : 0;
 }
 
 uint64_t attune_cuda_workspace_bytes(void *device, int32_t row, const attune_problem *problem,
                                      const attune_schedule *schedule) {
+    (void)device;
     const struct attune_cuda_kernel *kernel = rows[row].kernel;
-    const struct attune_cuda_family *family = kernel->family;
-    return sum_bytes(&rows[row], problem, schedule) +
-           (family->workspace_bytes == NULL ? 0 : family->workspace_bytes(device, &rows[row], problem, schedule));
-}
-
-int32_t attune_cuda_row_splits(void *device, int32_t row, const attune_problem *problem, int32_t request) {
-    const struct attune_cuda_kernel *kernel = rows[row].kernel;
-    return kernel->family->splits(device, &rows[row], problem, request);
+    return sum_bytes(problem, schedule) +
+           (kernel->family->workspace_bytes == NULL ? 0 : kernel->family->workspace_bytes(&rows[row], problem));
 }

@@ -228,33 +228,9 @@ static void test_text_with_wrong_arguments(void **state) {
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
-static int32_t five_splits(void *device, int32_t row, const attune_problem *problem, int32_t request) {
-    (void)device, (void)row, (void)problem;
-    return request == 0 ? 5 : request;
-}
-
-/* What parts leave is then the backend's, too. */
-static void test_splits_that_the_backend_chooses(void **state) {
-    (void)state;
-    attune_forward_args args = test_forward_args(memory, 2, 16, 4, 8);
-    set_rows();
-    fake.rows[1].features |= ATTUNE_FEATURE_OWN_SPLITS;
-    fake.backend.row_splits = five_splits;
-    fake.own_bytes = 512;
-    args.causal = true;
-    attune_explanation explanation = explain(&args);
-    assert_true(explanation.splits == 5 && explanation.grid[1] == 5);
-    assert_int_equal(explanation.workspace_bytes, 512);
-    args.splits = 2;
-    assert_int_equal(explain(&args).splits, 2);
-    fake.backend.row_splits = NULL;
-    assert_int_equal(explain(&args).workspace_bytes, 512);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_what_would_be_done),
-        TEST(test_splits_that_the_backend_chooses),
         TEST(test_nothing_that_can_is_no_error),
         TEST(test_a_shorter_struct_is_written_to_its_end),
         TEST(test_a_plan_explains_itself),

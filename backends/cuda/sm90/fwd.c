@@ -26,9 +26,9 @@ static bool is_general(const attune_kernel_row *row) {
     return (row->features & ATTUNE_FEATURE_PAGED) != 0; /* which no lean row has */
 }
 
-/* Tiles of equal length are dealt out in turn; others, and parts, are fetched from a counter in the workspace. */
-static bool has_counter(const attune_kernel_row *row, const attune_sm90_cut *cut) {
-    return is_general(row) || (row->features & ATTUNE_FEATURE_CAUSAL) != 0 || cut->most > 1;
+/* Tiles of equal length are dealt out in turn; others are fetched from a counter in the workspace. */
+static bool has_counter(const attune_kernel_row *row) {
+    return is_general(row) || (row->features & ATTUNE_FEATURE_CAUSAL) != 0;
 }
 
 /* Head size 64 has a second general row, of tiles with more rows and fewer keys, for rows that see few. */
@@ -153,46 +153,15 @@ static bool accepts(const struct attune_cuda_device *device, const attune_kernel
 
 /* ---- Plans ---- */
 
-static int32_t splits(const struct attune_cuda_device *device, const attune_kernel_row *row,
-                      const attune_problem *problem, int32_t request) {
-    const int64_t pack = pack_heads(row, problem);
-    const int64_t processors = device->limits.processors;
-    if (is_for_few_keys(row)) {
-        return 1;
-    }
-    if (request == 0) {
-        return attune_sm90_splits_choose(row, problem, pack, processors);
-    }
-    attune_sm90_cut cut;
-    attune_sm90_cut_make(row, problem, pack, processors, request, &cut);
-    return cut.most;
-}
-
-static attune_sm90_cut cut_of(const struct attune_cuda_device *device, const attune_kernel_row *row,
-                              const attune_problem *problem, int32_t splits_of_plan) {
-    attune_sm90_cut cut;
-    attune_sm90_cut_make(row, problem, pack_heads(row, problem), device->limits.processors, splits_of_plan, &cut);
-    return cut;
-}
-
-/* The workspace holds the states of parts, and the counter that tiles are fetched from. */
-static uint64_t states_bytes(const attune_kernel_row *row, const attune_sm90_cut *cut) {
-    const uint64_t warpgroups = (uint64_t)(row->tile_rows / ATTUNE_SM90_WARPGROUP_ROWS);
-    const uint64_t state = ATTUNE_SM90_STATE_FLOATS((uint64_t)row->head_dim_v_max) * sizeof(float);
-    return (uint64_t)cut->cut_tiles * (uint64_t)cut->most * warpgroups * state;
-}
-
-static uint64_t workspace_bytes(const struct attune_cuda_device *device, const attune_kernel_row *row,
-                                const attune_problem *problem, const attune_schedule *schedule) {
-    const attune_sm90_cut cut = cut_of(device, row, problem, schedule->splits);
-    return states_bytes(row, &cut) + (has_counter(row, &cut) ? sizeof(int32_t) : 0);
+static uint64_t workspace_bytes(const attune_kernel_row *row, const attune_problem *problem) {
+    (void)problem;
+    return has_counter(row) ? sizeof(int32_t) : 0;
 }
 
 static void prepare(struct attune_cuda_plan *plan) {
     int32_t tiles = 0;
     (void)count_tiles(plan->row, &plan->problem, pack_heads(plan->row, &plan->problem), &tiles);
-    plan->cut = cut_of(plan->device, plan->row, &plan->problem, plan->schedule.splits);
-    plan->blocks = (unsigned)attune_min(attune_max(tiles, plan->cut.units), plan->device->limits.processors);
+    plan->blocks = (unsigned)attune_min(tiles, plan->device->processors);
     plan->shared_bytes = (unsigned)plan->row->shared_bytes;
 }
 
@@ -361,15 +330,16 @@ static void set_pages(int32_t tile_keys, const attune_problem *problem, attune_s
 static void set_general(const struct attune_cuda_plan *plan, const attune_bindings *bindings,
                         attune_sm90_forward_params *params) {
     const attune_problem *problem = &plan->problem;
+    params->direct_o = operand(problem, bindings, ATTUNE_OPERAND_O);
     params->cu_seqlens_q = operand(problem, bindings, ATTUNE_OPERAND_CU_SEQLENS_Q);
     params->cu_seqlens_k = operand(problem, bindings, ATTUNE_OPERAND_CU_SEQLENS_K);
     params->seqused_q = operand(problem, bindings, ATTUNE_OPERAND_SEQUSED_Q);
     params->seqused_k = operand(problem, bindings, ATTUNE_OPERAND_SEQUSED_K);
     params->block_table = operand(problem, bindings, ATTUNE_OPERAND_BLOCK_TABLE);
     params->batch = (int32_t)problem->batch;
+    params->head_dim_v = (int32_t)problem->head_dim_v;
     params->o_is_f32 = problem->operand[ATTUNE_OPERAND_O].dtype == ATTUNE_DTYPE_F32;
     params->pack = (int32_t)pack_heads(plan->row, problem);
-    params->packs = params->heads_q / params->pack;
     params->tile_places = plan->row->tile_rows / params->pack;
     if (problem->page_size > 0) {
         set_pages(plan->row->tile_keys, problem, params);
@@ -382,37 +352,17 @@ static void set_general(const struct attune_cuda_plan *plan, const attune_bindin
 
 /* ---- Launching ---- */
 
-static attune_sm90_parts parts_of(const struct attune_cuda_plan *plan, const attune_bindings *bindings) {
-    const attune_sm90_cut *cut = &plan->cut;
-    char *own = (char *)bindings->workspace.data + bindings->workspace.byte_offset + plan->workspace.own.offset;
-    attune_sm90_parts parts = {
-        .key_tiles = cut->key_tiles,
-        .most = cut->most,
-        .whole_tiles = cut->whole_tiles,
-        .units = cut->units,
-        .head_units = cut->head_units,
-    };
-    if (has_counter(plan->row, cut)) {
-        parts.states = (float *)(void *)own;
-        parts.counter = (int32_t *)(void *)(own + states_bytes(plan->row, cut));
+static attune_status clear_counter(const struct attune_cuda_plan *plan, CUstream stream,
+                                   const attune_bindings *bindings, attune_sm90_forward_params *params) {
+    if (!has_counter(plan->row)) {
+        return ATTUNE_OK;
     }
-    return parts;
-}
-
-static attune_status clear_counter(const struct attune_cuda_plan *plan, CUstream stream, int32_t *counter) {
+    char *workspace = (char *)bindings->workspace.data + bindings->workspace.byte_offset;
+    params->tile_counter = (int32_t *)(void *)(workspace + plan->workspace.own.offset);
     const struct attune_cuda_api *api = plan->device->api;
-    return counter == NULL
-               ? ATTUNE_OK
-               : attune_cuda_check(api, api->MemsetD8Async((CUdeviceptr)(uintptr_t)counter, 0, sizeof *counter, stream),
-                                   "cuMemsetD8Async");
-}
-
-static attune_status merge(const struct attune_cuda_plan *plan, CUstream stream, attune_sm90_forward_params *params) {
-    const attune_sm90_cut *cut = &plan->cut;
-    const attune_kernel_row *row = plan->row;
-    const int32_t slices = row->head_dim_v_max / ATTUNE_SM90_SLICE_COLUMNS;
-    const int32_t blocks = cut->cut_tiles * (row->tile_rows / ATTUNE_SM90_WARPGROUP_ROWS) * slices;
-    return attune_cuda_launch_beside(plan, 0, (unsigned)blocks, ATTUNE_SM90_WARPGROUP, stream, params);
+    return attune_cuda_check(
+        api, api->MemsetD8Async((CUdeviceptr)(uintptr_t)params->tile_counter, 0, sizeof(int32_t), stream),
+        "cuMemsetD8Async");
 }
 
 static attune_status launch(const struct attune_cuda_plan *plan, CUstream stream, const attune_bindings *bindings) {
@@ -424,17 +374,13 @@ static attune_status launch(const struct attune_cuda_plan *plan, CUstream stream
     attune_sm90_forward_params params = {
         .lse = operand(problem, bindings, ATTUNE_OPERAND_LSE),
         .sink = operand(problem, bindings, ATTUNE_OPERAND_SINK),
-        .direct_o = operand(problem, bindings, ATTUNE_OPERAND_O),
-        .head_dim_v = (int32_t)problem->head_dim_v,
         .heads_q = (int32_t)problem->heads_q,
         .group = group,
         .rows = (int32_t)problem->rows,
         .keys = (int32_t)problem->keys,
         .right = attune_sm90_right_side(problem),
-        .work_groups = (int32_t)plan->blocks,
-        .row_tiles = (int32_t)attune_ceil_div(problem->rows, plan->row->tile_rows / pack_heads(plan->row, problem)),
-        .section = plan->cut.most > 1 ? (int32_t)(problem->heads_q * problem->batch) : section_heads(problem, group),
-        .parts = parts_of(plan, bindings),
+        .row_tiles = (int32_t)attune_ceil_div(problem->rows, plan->row->tile_rows),
+        .section = section_heads(problem, group),
         .q_step = attune_sm90_steps_of(problem, ATTUNE_OPERAND_Q),
         .k_step = attune_sm90_steps_of(problem, ATTUNE_OPERAND_K),
         .v_step = attune_sm90_steps_of(problem, ATTUNE_OPERAND_V),
@@ -447,17 +393,10 @@ static attune_status launch(const struct attune_cuda_plan *plan, CUstream stream
     }
     attune_status status = set_maps(plan, bindings, &params);
     if (status == ATTUNE_OK) {
-        status = clear_counter(plan, stream, params.parts.counter);
+        status = clear_counter(plan, stream, bindings, &params);
     }
-    if (status == ATTUNE_OK) {
-        status = attune_cuda_launch(plan, stream, &params);
-    }
-    return status == ATTUNE_OK && plan->cut.most > 1 ? merge(plan, stream, &params) : status;
+    return status == ATTUNE_OK ? attune_cuda_launch(plan, stream, &params) : status;
 }
 
-const struct attune_cuda_family attune_cuda_hopper_forward = {.accepts = accepts,
-                                                              .beside = {"_merge"},
-                                                              .workspace_bytes = workspace_bytes,
-                                                              .splits = splits,
-                                                              .prepare = prepare,
-                                                              .launch = launch};
+const struct attune_cuda_family attune_cuda_hopper_forward = {
+    .accepts = accepts, .workspace_bytes = workspace_bytes, .prepare = prepare, .launch = launch};

@@ -14,7 +14,6 @@
  */
 #include "backends/cuda/sm90/load.h"
 #include "backends/cuda/sm90/mma.h"
-#include "backends/cuda/sm90/part.h"
 #include "backends/cuda/sm90/store.h"
 
 namespace {
@@ -100,6 +99,10 @@ struct consumer {
 
     INLINE int first_row(const tile &at) const {
         return at.row + index * WARPGROUP_ROWS;
+    }
+
+    INLINE int row_of_thread(const tile &at) const {
+        return first_row(at) + thread / LANES * 16 + lane / 4;
     }
 
     INLINE uint32_t q_rows(int of_slot) const {
@@ -194,7 +197,7 @@ struct consumer {
         const int base = key_tile * TILE_KEYS + lane % 4 * 2;
 #pragma unroll
         for (int row = 0; row < 2; row++) {
-            const int place = place_of_row(p, row_of_thread(at, index) + 8 * row);
+            const int place = place_of_row(p, row_of_thread(at) + 8 * row);
             uint32_t seen = scores_before(keys_end(p, at, place) - base);
             if constexpr (GENERAL) {
                 seen &= ~scores_before(keys_begin(at, place) - base);
@@ -271,18 +274,11 @@ struct consumer {
     }
 
     /* LSE, and what O is to be multiplied by. Of the four lanes that share two rows, the even ones see to the upper
-     * one. A part leaves what its rows have come to. */
+     * one. */
     INLINE void finish_rows() {
         const tile &at = tile_in_slot(slot);
-        if (is_part()) {
-            leave_rows(rows, find_state(p, at.state, index));
-            rows.factor[0] = factor_due(rows, 0);
-            rows.factor[1] = factor_due(rows, 1);
-            pin(rows.factor);
-            return;
-        }
         const int which = lane % 2;
-        const output_row row = find_output_row(p, at, row_of_thread(at, index) + 8 * which);
+        const output_row row = find_output_row(p, at, row_of_thread(at) + 8 * which);
         const float reference = which == 0 ? rows.reference[0] : rows.reference[1];
         const finished_row finished = finish_row(p, reference, sum_of_lanes_row(rows.sum), row.head);
         store_lse(p, at, row, finished.lse);
@@ -293,35 +289,22 @@ struct consumer {
         pin(rows.factor);
     }
 
-    /* Whether the tile in hand is a part of one, in all lanes alike. */
-    INLINE bool is_part() const {
-        return CAN_CUT && __any_sync(ALL_LANES, tile_in_slot(slot).state != NO_STATE);
-    }
-
-    INLINE void store_rows(const tile &at) {
-        for (int which = 0; which < 2; which++) {
-            const output_row row = find_output_row(p, at, row_of_thread(at, index) + 8 * which);
-            if (row.exists) {
-                store_output_row(p, at, row, which, output);
-            }
-        }
-    }
-
     INLINE void finish_tile() {
         const tile &at = tile_in_slot(slot);
-        const bool goes_directly = is_part() || is_stored_directly(p, at, index);
-        if (is_part()) {
-            leave_part(output, rows.factor, find_state(p, at.state, index));
-        } else {
-            scale_output(rows.factor);
-            if (goes_directly) {
-                store_rows(at);
+        scale_output(rows.factor);
+        const bool goes_directly = is_stored_directly(p, at, index);
+        if (goes_directly) {
+            for (int which = 0; which < 2; which++) {
+                const output_row row = find_output_row(p, at, row_of_thread(at) + 8 * which);
+                if (row.exists) {
+                    store_output_row(p, at, row, which, output);
+                }
             }
         }
         if constexpr (O_APART) {
             leave_output(goes_directly);
         } else if (goes_directly) {
-            named_barrier_sync(ALONE + index, WARPGROUP); /* all are past their last look at the tile and its Q */
+            named_barrier_sync(ALONE + index, WARPGROUP); /* all are past their last look at the tile */
             stored_slot = slot;
         } else {
             store_through_q(at);
@@ -647,10 +630,4 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(CONSUMER_REGISTERS));
         consumer(p, warpgroup - 1).run();
     }
-}
-
-/* Of the tiles that are cut, once all their parts are there. */
-extern "C" __global__ void __launch_bounds__(WARPGROUP)
-    JOIN(ATTUNE_SYMBOL, _merge)(const __grid_constant__ attune_sm90_forward_params p) {
-    merge_slice(p, blockIdx.x);
 }

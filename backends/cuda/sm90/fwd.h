@@ -38,28 +38,11 @@ typedef struct attune_sm90_cap {
     float square; /* of the largest small score */
 } attune_sm90_cap;
 
-/* Of what a warpgroup's part of a tile leaves: O, and the references and sums of two rows of each thread. */
-#define ATTUNE_SM90_WARPGROUP                128
-#define ATTUNE_SM90_STATE_FLOATS(head_dim_v) (ATTUNE_SM90_WARPGROUP_ROWS * (head_dim_v) + 4 * ATTUNE_SM90_WARPGROUP)
-
-/* Columns of O that a work-group of the merge has. */
-#define ATTUNE_SM90_SLICE_COLUMNS 16
-
-/* How the work is cut, into tiles and parts of tiles along their keys. */
-typedef struct attune_sm90_parts {
-    int32_t key_tiles;   /* of a part; the last one of a tile has what is left */
-    int32_t most;        /* parts of a tile; 1: none is cut */
-    int32_t whole_tiles; /* of the kernel for full visibility: so many tiles, the first ones, are not cut */
-    int32_t units;       /* tiles that are not cut, and parts; the general kernel counts its own */
-    int32_t head_units;  /* the same of a head, in the causal kernel */
-    int32_t *counter;    /* of what is not dealt out, 0 at the launch's start; NULL: all is */
-    float *states;       /* that parts leave, by tile, part and warpgroup */
-} attune_sm90_parts;
-
 typedef struct attune_sm90_forward_params {
     /* Axes (d, s, h, b). The general kernel's q: (d, member of the pack, s, pack, b). o has boxes of one warpgroup. */
     CUtensorMap q, k, v, o;
     attune_sm90_operand lse, sink;
+    int32_t *tile_counter; /* of this launch, 0 at its start; not read by kernels for full visibility */
 
     float score_factor;   /* what is left to multiply a score by before exp2; above 0 */
     int32_t score_change; /* attune_sm90_score_change: what is done to q k^T before that */
@@ -70,24 +53,20 @@ typedef struct attune_sm90_forward_params {
     int32_t heads_q;
     int32_t group; /* query heads to a kv head */
     int32_t rows, keys;
-    int32_t right; /* row i sees the keys up to i + right; a kernel for full visibility does not read it */
-    int32_t work_groups;
+    int32_t right;     /* row i sees the keys up to i + right; a kernel for full visibility does not read it */
     int32_t row_tiles; /* of a sequence */
     int32_t tiles;     /* of the launch; the general kernel counts its own */
     int32_t section;   /* heads whose k and v stay in the L2 cache together */
-    attune_sm90_parts parts;
     attune_sm90_steps q_step, k_step, v_step, o_step;
-
-    attune_sm90_operand direct_o; /* o again, for what the copy engine does not write */
-    int32_t head_dim_v;
 
     /* ---- Only the general kernel reads the rest ---- */
 
+    attune_sm90_operand direct_o; /* o again, for what the copy engine cannot write */
     attune_sm90_operand cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, block_table;
     int32_t batch;
+    int32_t head_dim_v;
     int32_t o_is_f32;
     int32_t pack;        /* query heads of a group whose rows interleave in a tile: row r is of head r % pack */
-    int32_t packs;       /* of a sequence: heads_q / pack */
     int32_t tile_places; /* rows of a sequence to a tile: tile_rows / pack */
     int32_t page_size;   /* 0: not paged */
     int32_t page_box;    /* keys that are copied at once: the largest common divisor of page_size and tile_keys */

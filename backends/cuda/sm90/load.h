@@ -40,10 +40,10 @@ struct scout {
 
     /* The first tiles are dealt out; where tiles differ in length, the others go to who is free. */
     INLINE void fetch_number() {
-        if (FULL && p.parts.counter == nullptr) {
-            number += p.work_groups;
+        if constexpr (FULL) {
+            number += gridDim.x;
         } else if (leads) {
-            number = p.work_groups + atomicAdd(p.parts.counter, 1);
+            number = gridDim.x + atomicAdd(p.tile_counter, 1);
         }
         if constexpr (GENERAL) {
             number = __shfl_sync(ALL_LANES, number, 0);
@@ -90,7 +90,7 @@ struct scout {
         }
     }
 
-    /* Looks for a tile once the K of the one before is nearly loaded: a work-group that took tiles long before it needs
+    /* Looks for a tile once the K of the one before is being loaded: a work-group that took tiles long before it needs
      * them would keep them from others that are free. */
     INLINE void run() {
         while (true) {
@@ -100,7 +100,7 @@ struct scout {
             if (tile_in_slot(slot).row == NO_TILE) {
                 return;
             }
-            mbarrier_wait(barrier_address(TILE_ENDS, 0), tiles.count & 1);
+            mbarrier_wait(barrier_address(TILE_STARTED, 0), tiles.count & 1);
             tiles.count++;
             fetch_number();
         }
@@ -122,10 +122,6 @@ INLINE int find_pages(const attune_sm90_forward_params &p, const tile &at, int k
 }
 
 /* ---- K and V ---- */
-
-/* Key tiles of a tile that are still to load when the next tile is looked for, which with its Q takes some 3,000
- * clocks. More where Q has one buffer: short tiles then lose 1%. */
-constexpr int KEY_TILES_AHEAD = Q_BUFFERS == 2 ? 3 : 16;
 
 /* Loads K, or V, of tile after tile, each from the last key tile down: the diagonal comes first, where there is one.
  * The scout's warp and these two wait apart, so that none holds up another; and they share their schedulers with busy
@@ -166,34 +162,19 @@ template <bool IS_K> struct key_loader {
         }
     }
 
-    INLINE void let_next_be_found() {
-        if (IS_K && leads) {
-            mbarrier_arrive(barrier_address(TILE_ENDS, 0));
-        }
-    }
-
-    INLINE void load_rows(int end, int begin, int head, int batch) {
-#pragma unroll 1
-        while (end > begin) {
-            end -= TILE_KEYS;
-            wait_empty();
-            if (leads) {
-                copy_keys(shared_tile(), end, head, batch);
-            }
-            keys.count++;
-        }
-    }
-
     INLINE void load_tile(const tile &at, int head) {
         const int batch = at.batch * (IS_K ? p.k_step : p.v_step).batch;
         const int first = GENERAL ? at.key_begin : 0;
-        const int begin = first + at.key_tiles_begin * TILE_KEYS;
-        const int end = first + at.key_tiles_end * TILE_KEYS;
-        const int last = IS_K ? min(end, begin + KEY_TILES_AHEAD * TILE_KEYS) : begin;
-        load_rows(end, last, head, batch);
-        let_next_be_found();
-        if (IS_K) {
-            load_rows(last, begin, head, batch);
+        const int begin = first + key_tiles_begin_of(at) * TILE_KEYS;
+        int row = first + at.key_tiles_end * TILE_KEYS;
+#pragma unroll 1
+        while (row > begin) {
+            row -= TILE_KEYS;
+            wait_empty();
+            if (leads) {
+                copy_keys(shared_tile(), row, head, batch);
+            }
+            keys.count++;
         }
     }
 
@@ -215,16 +196,12 @@ template <bool IS_K> struct key_loader {
     /* Look-ups are ahead of need, so that the table's latency is not in the way. */
     INLINE void load_paged_tile(const tile &at, int head) {
         int key_tile = at.key_tiles_end - 1;
-        const int ends_at = min(key_tile, at.key_tiles_begin + KEY_TILES_AHEAD - 1);
         int pages = find_pages(p, at, key_tile, 0);
         int pages_ahead = find_pages(p, at, key_tile - p.page_tiles, 0);
         int lane = 0;
         int in_page = key_tile * TILE_KEYS % p.page_size;
 #pragma unroll 1
         for (; key_tile >= at.key_tiles_begin; key_tile--) {
-            if (key_tile == ends_at) {
-                let_next_be_found();
-            }
             if (lane == p.page_tiles * p.page_boxes) {
                 pages = pages_ahead;
                 pages_ahead = find_pages(p, at, key_tile - p.page_tiles, 0);
@@ -246,6 +223,9 @@ template <bool IS_K> struct key_loader {
             const tile &at = tile_in_slot(tiles.buffer());
             if (at.row == NO_TILE) {
                 return;
+            }
+            if (IS_K && leads) {
+                mbarrier_arrive(barrier_address(TILE_STARTED, 0));
             }
             const int head = at.kv_head * (IS_K ? p.k_step : p.v_step).head;
             if (GENERAL && p.page_size != 0) {

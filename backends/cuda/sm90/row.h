@@ -18,13 +18,9 @@ constexpr bool SOFTCAP = is_same_text(columns::FEATURES, "hopper_softcap");
 constexpr bool GENERAL = SOFTCAP || is_same_text(columns::FEATURES, "hopper_general");
 static_assert(FULL || CAUSAL || GENERAL, "the row is not of this family");
 
-
 constexpr int CONSUMERS = TILE_ROWS / WARPGROUP_ROWS;
 constexpr int THREADS = WARPGROUP * (1 + CONSUMERS);
 static_assert(THREADS == columns::THREADS, "a warpgroup that loads, and one for every 64 rows");
-
-/* Whether tiles may be cut along the keys. The general kernel with four consumers has no register left for it. */
-constexpr bool CAN_CUT = !SOFTCAP && !(GENERAL && CONSUMERS > 3);
 
 /* A launch gives all threads alike (128 registers to 512 threads); setmaxnreg shares those out anew. */
 constexpr int CONSUMER_REGISTERS = CONSUMERS == 2 ? 232 : CONSUMERS == 3 ? 160 : 112;

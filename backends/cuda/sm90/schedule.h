@@ -16,16 +16,14 @@ struct key_tile_range {
     int begin, end;
 };
 
-/* A tile, or a part of one that is cut along its keys. The full and the causal kernel have the last third in their
- * parameters, or as constants. */
+/* A tile. The full and the causal kernel have the second half in their parameters, or as constants. */
 struct tile {
     int row;         /* the first, in its sequence; NO_TILE: there is none left */
     int head, batch; /* head: of q, or of packs of heads */
     int kv_head;
-    int key_tiles_begin, key_tiles_end; /* that some row sees; one at least */
+    int key_tiles_end; /* the key tiles that some row sees; one at least */
 
-    int state; /* the number of what it leaves, as a part of a tile; NO_STATE: it is the whole tile */
-
+    int key_tiles_begin;
     int keys_begin, keys_end; /* the keys that some row sees */
     int rows_end;             /* of the sequence or the tile, whichever is less; rows count pack times */
     int keys;                 /* of the sequence */
@@ -39,7 +37,6 @@ struct tile {
 };
 
 constexpr int NO_TILE = -1;
-constexpr int NO_STATE = -1;
 
 constexpr int TILES_OFFSET = (BARRIERS_END + 15) / 16 * 16;
 static_assert(TILES_OFFSET + TILE_SLOTS * sizeof(tile) <= SHARED_BYTES, "control area");
@@ -66,6 +63,10 @@ INLINE int right_of(const attune_sm90_forward_params &p, const tile &at) {
     return GENERAL ? at.right : p.right;
 }
 
+INLINE int key_tiles_begin_of(const tile &at) {
+    return GENERAL ? at.key_tiles_begin : 0;
+}
+
 /* The row of the sequence that a tile's row is. */
 INLINE int place_of_row(const attune_sm90_forward_params &p, int row) {
     return GENERAL && p.pack > 1 ? row / p.pack : row;
@@ -85,7 +86,7 @@ INLINE int keys_begin(const tile &at, int place) {
 INLINE key_tile_range find_seen(const attune_sm90_forward_params &p, const tile &at, int warpgroup) {
     const int first = at.row + warpgroup * WARPGROUP_ROWS;
     const int last = min(rows_end_of(p, at), first + WARPGROUP_ROWS) - 1;
-    const int begin = at.key_tiles_begin;
+    const int begin = key_tiles_begin_of(at);
     if (last < first) {
         return {begin, begin + 1};
     }
@@ -126,99 +127,36 @@ INLINE int turns_after(const tile &at, const key_tile_range &seen) {
     return GENERAL ? at.turns - turns_before(at, seen) - (seen.end - seen.begin) : 0;
 }
 
-/* ---- Parts ---- */
-
-/* A tile, or a part of one that is cut. */
-struct unit {
-    int row_tile;
-    int head; /* of those that are numbered together */
-    int part;
-    int cut_tile; /* negative: the tile is not cut */
-};
-
-/* The first of a sequence's row tiles that have a numbered part: of which a row sees keys past the parts before.
- * places: rows of the sequence to a tile. right: as in tile. */
-INLINE int first_row_tile(const attune_sm90_forward_params &p, int part, int places, int right) {
-    return part == 0 ? 0 : max(0, part * p.parts.key_tiles * TILE_KEYS - right) / places;
-}
-
-/* A unit of some heads of as many row tiles, the longest first. Tiles end with a part that is shorter than the others,
- * so the last part of all tiles comes first and the first one last, among which the short tiles are. */
-INLINE unit find_unit(const attune_sm90_forward_params &p, int number, int heads, int row_tiles, int places, int right,
-                      int most) {
-    int part = most - 1;
-#pragma unroll 1
-    for (; part > 0; part--) {
-        const int of_part = (row_tiles - first_row_tile(p, part, places, right)) * heads;
-        if (number < of_part) {
-            break;
-        }
-        number -= of_part;
-    }
-    return {row_tiles - 1 - number / heads, number % heads, part, number};
-}
-
-/* The key tiles of a part, of so many. */
-INLINE void set_part(const attune_sm90_forward_params &p, int key_tiles, const unit &of, tile *out_tile) {
-    const int of_part = of.cut_tile < 0 ? key_tiles : p.parts.key_tiles;
-    out_tile->key_tiles_begin = of.part * of_part;
-    out_tile->key_tiles_end = min(key_tiles, (of.part + 1) * of_part);
-    out_tile->state = key_tiles > of_part ? of.cut_tile * p.parts.most + of.part : NO_STATE;
-}
-
-/* ---- The full and the causal kernel: tiles, or their parts, are numbered ---- */
-
-/* A step further each round, lest a work-group has a sequence's last tile, which may be short, each time. */
-INLINE unit full_unit(const attune_sm90_forward_params &p, int tile, int part, int cut_tile) {
-    const int head = tile / p.row_tiles;
-    return {(tile + head * p.row_tiles / p.work_groups) % p.row_tiles, head, part, cut_tile};
-}
-
-/* First the tiles that are not cut, then the first parts of all others, and so on: the last parts are the shorter ones.
- */
-INLINE unit find_full_unit(const attune_sm90_forward_params &p, int number) {
-    const int past_whole = number - p.parts.whole_tiles;
-    if (past_whole < 0) {
-        return full_unit(p, number, 0, -1);
-    }
-    const int cut_tiles = p.tiles - p.parts.whole_tiles;
-    const int part = past_whole / cut_tiles;
-    const int cut_tile = past_whole - part * cut_tiles;
-    return full_unit(p, p.parts.whole_tiles + cut_tile, part, cut_tile);
-}
-
-/* In sections of heads whose K and V stay in the L2 cache; one, if tiles are cut. */
-INLINE unit find_causal_unit(const attune_sm90_forward_params &p, int number) {
-    const int heads = p.tiles / p.row_tiles;
-    const int section = number / (p.section * p.parts.head_units);
-    const int size = min(p.section, heads - section * p.section);
-    unit found = find_unit(p, number - section * p.section * p.parts.head_units, size, p.row_tiles, TILE_ROWS, p.right,
-                           p.parts.most);
-    found.head += section * p.section;
-    return found;
-}
-
-/* Returns the key tiles of all parts. */
-INLINE int set_unit(const attune_sm90_forward_params &p, const unit &at, tile *out_tile) {
-    out_tile->row = at.row_tile * TILE_ROWS;
-    out_tile->head = at.head % p.heads_q;
-    out_tile->batch = at.head / p.heads_q;
-    out_tile->kv_head = out_tile->head / p.group;
-    const int last_row = min(p.rows, (at.row_tile + 1) * TILE_ROWS) - 1;
-    const int key_tiles = max(1, ceil_div(keys_end(p, *out_tile, last_row), TILE_KEYS));
-    set_part(p, key_tiles, at, out_tile);
-    return key_tiles;
-}
+/* ---- The full and the causal kernel: tiles are numbered ---- */
 
 INLINE void set_numbered_tile(const attune_sm90_forward_params &p, int number, tile *out_tile) {
-    if (number >= p.parts.units) {
+    if (number >= p.tiles) {
         out_tile->row = NO_TILE;
         return;
     }
-    set_unit(p, FULL ? find_full_unit(p, number) : find_causal_unit(p, number), out_tile);
+    int row_tile;
+    int head; /* of all batches */
+    if (FULL) {
+        /* A step further each round, lest a work-group has a sequence's last tile, which may be short, each time. */
+        head = number / p.row_tiles;
+        row_tile = (number + head * p.row_tiles / gridDim.x) % p.row_tiles;
+    } else { /* the longest first, in a section of heads whose K and V stay in the L2 cache */
+        const int heads = p.tiles / p.row_tiles;
+        const int section = number / (p.section * p.row_tiles);
+        const int in_section = number - section * p.section * p.row_tiles;
+        const int size = min(p.section, heads - section * p.section);
+        row_tile = p.row_tiles - 1 - in_section / size;
+        head = section * p.section + in_section % size;
+    }
+    out_tile->row = row_tile * TILE_ROWS;
+    out_tile->head = head % p.heads_q;
+    out_tile->batch = head / p.heads_q;
+    out_tile->kv_head = out_tile->head / p.group;
+    const int last_row = min(p.rows, (row_tile + 1) * TILE_ROWS) - 1;
+    out_tile->key_tiles_end = max(1, ceil_div(keys_end(p, *out_tile, last_row), TILE_KEYS));
 }
 
-/* ---- The general kernel: tiles, or their parts, are counted through the sequences' lengths ---- */
+/* ---- The general kernel: tiles are counted through the sequences' lengths ---- */
 
 INLINE int length_at(const attune_sm90_operand &lengths, int index, int absent) {
     return lengths.data == nullptr ? absent : static_cast<const int32_t *>(lengths.data)[index * lengths.stride[0]];
@@ -233,16 +171,11 @@ INLINE int clamp_side(attune_i64 side) {
  * a launch are short ones. */
 constexpr int LENGTH_CLASSES = 4;
 
-/* Registers are few here, so that only one division at a time fits: none that depends on these begins before. */
-INLINE void finish_division(int *a, int *b) {
-    asm volatile("" : "+r"(*a), "+r"(*b));
-}
-
 /* Where a work-group's producer has got to. All lanes of a warp take part. */
 struct tile_search {
     int length_class;
     int batch = 0;        /* the first of LANES sequences that are looked at */
-    int units_before = 0; /* of the sequences before it, and of the classes before */
+    int tiles_before = 0; /* of the sequences before it, and of the classes before */
 
     INLINE explicit tile_search(const attune_sm90_forward_params &p)
         : length_class(has_lengths(p) ? 0 : LENGTH_CLASSES - 1) {
@@ -269,41 +202,10 @@ struct tile_search {
         return has_lengths(p) ? max(0, min(halvings, LENGTH_CLASSES - 1)) : LENGTH_CLASSES - 1;
     }
 
-    static INLINE int right_at(const attune_sm90_forward_params &p, int rows, int keys) {
-        const attune_i64 shift = attune_mask_shift(p.bottom_right != 0, p.diagonal, rows, keys);
-        return p.window_right < 0 ? ATTUNE_SM90_LENGTH_MAX : clamp_side(shift + p.window_right);
-    }
-
-    /* A head of a sequence, as its units are numbered. */
-    struct numbering {
-        int row_tiles, right;
-        int most; /* parts of a tile */
-    };
-
-    /* Without units, if the sequence is not of the class in hand. */
-    INLINE numbering numbering_at(const attune_sm90_forward_params &p, int batch) const {
-        if (batch >= p.batch || class_at(p, batch) != length_class) {
-            return {0, 0, 0};
-        }
-        const int rows = rows_at(p, batch);
-        int row_tiles = ceil_div(rows, p.tile_places);
-        if (!CAN_CUT || p.parts.most == 1) {
-            return {row_tiles, 0, 1};
-        }
-        const int keys = keys_at(p, batch);
-        const int right = right_at(p, rows, keys);
-        int key_tiles = max(1, ceil_div(min(keys, rows + right), TILE_KEYS));
-        finish_division(&row_tiles, &key_tiles);
-        return {row_tiles, right, ceil_div(key_tiles, p.parts.key_tiles)};
-    }
-
-    static INLINE int count_units(const attune_sm90_forward_params &p, const numbering &of) {
-        int units = of.row_tiles;
-#pragma unroll 1
-        for (int part = 1; part < of.most; part++) {
-            units += of.row_tiles - first_row_tile(p, part, p.tile_places, of.right);
-        }
-        return units;
+    /* Of one head, if the sequence is of the class in hand. */
+    INLINE int row_tiles_at(const attune_sm90_forward_params &p, int batch) const {
+        const bool counts = batch < p.batch && class_at(p, batch) == length_class;
+        return counts ? ceil_div(rows_at(p, batch), p.tile_places) : 0;
     }
 
     static INLINE void set_sequence(const attune_sm90_forward_params &p, tile *at) {
@@ -314,7 +216,7 @@ struct tile_search {
         at->rows_end = min(rows * p.pack, at->row + p.tile_places * p.pack);
         const attune_i64 shift = attune_mask_shift(p.bottom_right != 0, p.diagonal, rows, at->keys);
         at->left = p.window_left < 0 ? -ATTUNE_SM90_LENGTH_MAX : clamp_side(shift - p.window_left);
-        at->right = right_at(p, rows, at->keys);
+        at->right = p.window_right < 0 ? ATTUNE_SM90_LENGTH_MAX : clamp_side(shift + p.window_right);
     }
 
     static INLINE void set_keys(const attune_sm90_forward_params &p, tile *at) {
@@ -324,25 +226,6 @@ struct tile_search {
         at->keys_end = keys_end(p, *at, last);
         at->key_tiles_end = max(1, ceil_div(at->keys_end, TILE_KEYS));
         at->key_tiles_begin = min(at->keys_begin / TILE_KEYS, at->key_tiles_end - 1);
-    }
-
-    /* As a whole. */
-    static INLINE void set_tile(const attune_sm90_forward_params &p, int batch, const unit &of, tile *at) {
-        at->batch = batch;
-        at->head = of.head;
-        at->kv_head = of.head * p.pack / p.group;
-        at->row = of.row_tile * p.tile_places * p.pack;
-        finish_division(&at->kv_head, &at->row);
-        at->state = NO_STATE;
-        set_sequence(p, at);
-        set_keys(p, at);
-    }
-
-    /* Where tiles are cut there is no window to the left. */
-    static INLINE void take_part(const attune_sm90_forward_params &p, int part, tile *at) {
-        const int row_tile = at->row / p.pack / p.tile_places;
-        const int cut_tile = (at->batch * p.packs + at->head) * p.row_tiles + row_tile;
-        set_part(p, at->key_tiles_end, {row_tile, at->head, part, cut_tile}, at);
     }
 
     /* Each lane looks at a warpgroup; the first one writes. */
@@ -371,34 +254,31 @@ struct tile_search {
      * first. */
     INLINE void find(const attune_sm90_forward_params &p, int number, tile *out_tile) {
         const int lane = threadIdx.x % LANES;
+        const int heads = p.heads_q / p.pack;
         while (length_class < LENGTH_CLASSES) {
-            numbering of = numbering_at(p, batch + lane);
-            const int own = count_units(p, of) * p.packs;
-            int through = own; /* of the sequences up to this lane's */
+            int through = row_tiles_at(p, batch + lane) * heads; /* of the sequences up to this lane's */
             for (int step = 1; step < LANES; step *= 2) {
                 const int below = __shfl_up_sync(ALL_LANES, through, step);
                 through += lane >= step ? below : 0;
             }
-            const unsigned past = __ballot_sync(ALL_LANES, units_before + through > number);
+            const unsigned past = __ballot_sync(ALL_LANES, tiles_before + through > number);
             if (past != 0) {
                 const int found = __ffs(past) - 1;
-                const int first = units_before + __shfl_sync(ALL_LANES, through - own, found);
-                of = {__shfl_sync(ALL_LANES, of.row_tiles, found), __shfl_sync(ALL_LANES, of.right, found),
-                      __shfl_sync(ALL_LANES, of.most, found)};
-                const unit unit_found =
-                    find_unit(p, number - first, p.packs, of.row_tiles, p.tile_places, of.right, of.most);
+                const int from_end = tiles_before + __shfl_sync(ALL_LANES, through, found) - 1 - number;
                 tile at;
-                set_tile(p, batch + found, unit_found, &at);
+                at.batch = batch + found;
+                at.head = heads - 1 - from_end % heads;
+                at.kv_head = at.head * p.pack / p.group;
+                at.row = from_end / heads * p.tile_places * p.pack;
+                set_sequence(p, &at);
+                set_keys(p, &at);
                 if (lane == 0) { /* who releases the slot to the consumers, too */
                     *out_tile = at;
-                    if (CAN_CUT && p.parts.most > 1) {
-                        take_part(p, unit_found.part, out_tile);
-                    }
                 }
                 set_turns(p, out_tile);
                 return;
             }
-            units_before += __shfl_sync(ALL_LANES, through, LANES - 1);
+            tiles_before += __shfl_sync(ALL_LANES, through, LANES - 1);
             batch += LANES;
             if (batch >= p.batch) {
                 batch = 0;
@@ -410,29 +290,6 @@ struct tile_search {
         }
     }
 };
-
-/* ---- Once parts are there ---- */
-
-/* A tile by its number among those that may be cut. Returns the number of its parts; less than 2: it is not, or there
- * is none of this number. */
-INLINE int find_cut_tile(const attune_sm90_forward_params &p, int number, tile *out_tile) {
-    int key_tiles;
-    if constexpr (GENERAL) {
-        const int batch = number / p.row_tiles / p.packs;
-        const unit of = {number % p.row_tiles, number / p.row_tiles % p.packs, 0, number};
-        if (of.row_tile >= ceil_div(tile_search::rows_at(p, batch), p.tile_places)) {
-            return 0;
-        }
-        tile_search::set_tile(p, batch, of, out_tile);
-        key_tiles = out_tile->key_tiles_end;
-    } else if constexpr (FULL) {
-        key_tiles = set_unit(p, full_unit(p, p.parts.whole_tiles + number, 0, number), out_tile);
-    } else {
-        const int heads = p.tiles / p.row_tiles;
-        key_tiles = set_unit(p, {p.row_tiles - 1 - number / heads, number % heads, 0, number}, out_tile);
-    }
-    return ceil_div(key_tiles, p.parts.key_tiles);
-}
 
 } // namespace
 

@@ -58,8 +58,7 @@ INLINE void store_tiles(const attune_sm90_forward_params &p) {
             mbarrier_wait(barrier_address(O_STAGED, 0), parity);
             parity ^= 1;
             if (leads) {
-                const bool is_part = CAN_CUT && at.state != NO_STATE;
-                if (!is_part && !is_stored_directly(p, at, warpgroup)) {
+                if (!is_stored_directly(p, at, warpgroup)) {
                     store_staged_output(p, at, warpgroup, shared_address(O_OFFSET));
                     store_wait_read();
                 }
@@ -74,11 +73,6 @@ INLINE void store_tiles(const attune_sm90_forward_params &p) {
 }
 
 /* ---- From registers ---- */
-
-/* The upper one of this thread's two; the other is 8 below. */
-INLINE int row_of_thread(const tile &at, int warpgroup) {
-    return at.row + warpgroup * WARPGROUP_ROWS + threadIdx.x % WARPGROUP / LANES * 16 + threadIdx.x % LANES / 4;
-}
 
 /* Row of this thread's two in the general kernel's terms. */
 struct output_row {
@@ -99,31 +93,24 @@ INLINE int64_t element_offset(const attune_sm90_operand &operand, int64_t i0, in
     return i0 * operand.stride[0] + i1 * operand.stride[1] + i2 * operand.stride[2];
 }
 
-/* Where a row of O begins. */
-INLINE int64_t output_offset(const attune_sm90_forward_params &p, const tile &at, const output_row &row) {
-    return element_offset(p.direct_o, at.batch, (GENERAL ? at.row_begin : 0) + row.place, row.head);
-}
-
-/* Two columns of the row that begins at an offset. */
-INLINE void store_output_pair(const attune_sm90_forward_params &p, int64_t first, int column, float low, float high) {
-    if (GENERAL && p.o_is_f32 != 0) {
-        *reinterpret_cast<float2 *>(static_cast<float *>(p.direct_o.data) + first + column) = {low, high};
-    } else {
-        *reinterpret_cast<uint32_t *>(static_cast<uint16_t *>(p.direct_o.data) + first + column) =
-            pack_elements(low, high);
-    }
-}
-
 /* One row of O; a thread has two columns of every eight. */
 INLINE void store_output_row(const attune_sm90_forward_params &p, const tile &at, const output_row &row, int which,
                              const float (&output)[OUTPUTS]) {
-    const int64_t first = output_offset(p, at, row);
+    const int64_t first = element_offset(p.direct_o, at.batch, at.row_begin + row.place, row.head);
     const int column_of_lane = threadIdx.x % 4 * 2;
 #pragma unroll
     for (int j = 0; j < HEAD_DIM_V / 8; j++) {
         const int column = 8 * j + column_of_lane;
-        if (column < p.head_dim_v) {
-            store_output_pair(p, first, column, output[4 * j + 2 * which], output[4 * j + 2 * which + 1]);
+        const float low = output[4 * j + 2 * which];
+        const float high = output[4 * j + 2 * which + 1];
+        if (column >= p.head_dim_v) {
+            continue;
+        }
+        if (p.o_is_f32 != 0) {
+            *reinterpret_cast<float2 *>(static_cast<float *>(p.direct_o.data) + first + column) = {low, high};
+        } else {
+            *reinterpret_cast<uint32_t *>(static_cast<uint16_t *>(p.direct_o.data) + first + column) =
+                pack_elements(low, high);
         }
     }
 }
