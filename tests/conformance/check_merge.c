@@ -58,8 +58,8 @@ static bool read_plan(int64_t number, struct plan *out_plan) {
     out_plan->pattern = (enum pattern)(number / CASES);
     bool same = out_plan->dtype == out_plan->part_dtype;
     bool allowed = same || out_plan->dtype == ATTUNE_DTYPE_F32 || out_plan->part_dtype == ATTUNE_DTYPE_F32;
-    bool layout_matters = out_plan->pattern != PATTERN_NOT_FINITE;
-    return allowed && (same || !out_plan->in_place) && (layout_matters || number % CASES < 45);
+    bool is_plain = !out_plan->packed && !out_plan->in_place && !out_plan->no_lse;
+    return allowed && (same || !out_plan->in_place) && (is_plain || out_plan->pattern != PATTERN_NOT_FINITE);
 }
 
 static bool describe(int64_t number, struct conform_need *out_need, char out_name[CONFORM_NAME_MAX]) {

@@ -238,7 +238,7 @@ INLINE void weigh(scores &s, warp_state *state) {
             rises |= largest[n][e] - state->reference[n][e] > RISE / ATTUNE_LOG2_E;
         }
     }
-    if (any_lane(rises)) {
+    if (__any_sync(ALL_LANES, rises)) {
         raise(largest, state);
     }
 #pragma unroll

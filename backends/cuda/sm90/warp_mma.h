@@ -45,10 +45,6 @@ INLINE void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-INLINE bool any_lane(bool x) {
-    return __any_sync(ALL_LANES, x) != 0;
-}
-
 } // namespace
 
 #endif
