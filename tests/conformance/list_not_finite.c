@@ -113,6 +113,7 @@ static void add_head_sizes(struct conform_list *list, const struct injection *wh
     options.rows = 70;
     options.keys = 150;
     options.causal = true;
+    options.sink = options.dlse; /* whose NaN dsink takes, but for a head without a sink */
     for (size_t n = 0; n < COUNT(sizes); n++) {
         options.head_dim = sizes[n][0];
         options.head_dim_v = sizes[n][1];

@@ -180,6 +180,17 @@ static double slope_value(const struct conform_options *options, const struct co
     return ldexp(1.0 + 0.25 * (double)element->axis[0], -2 - (int)(element->axis[1] % 6));
 }
 
+/* Of two heads one has no sink, of more each third; of one f32 does not tell the weight from 0. */
+static double sink_value(const struct conform_problem *problem, const struct conform_element *element) {
+    const struct conform_options *options = &problem->options;
+    const int64_t head = element->axis[0];
+    const int64_t kinds = options->heads_q == 2 ? 2 : 3;
+    if (options->inject == CONFORM_INJECT_DOUT_NAN && head % 3 == 1) {
+        return -200;
+    }
+    return head % kinds == kinds - 1 ? -INFINITY : conform_random_normal(key_of(problem, ATTUNE_OPERAND_SINK, element));
+}
+
 static double descale_value(const struct conform_problem *problem, attune_operand operand,
                             const struct conform_element *element) {
     bool is_zero = problem->options.descale == CONFORM_DESCALE_ZERO && operand == ATTUNE_OPERAND_DESCALE_V;
@@ -205,11 +216,8 @@ double conform_value(const struct conform_problem *problem, attune_operand opera
         return injected(problem, operand, element, conform_random_normal(key_of(problem, operand, element)));
     case ATTUNE_OPERAND_ALIBI_SLOPES:
         return slope_value(options, element);
-    case ATTUNE_OPERAND_SINK: /* one head in three has none; of one f32 does not tell the weight from 0 */
-        if (options->inject == CONFORM_INJECT_DOUT_NAN && element->axis[0] % 3 == 1) {
-            return -200;
-        }
-        return element->axis[0] % 3 == 2 ? -INFINITY : conform_random_normal(key_of(problem, operand, element));
+    case ATTUNE_OPERAND_SINK:
+        return sink_value(problem, element);
     case ATTUNE_OPERAND_DESCALE_Q:
     case ATTUNE_OPERAND_DESCALE_K:
     case ATTUNE_OPERAND_DESCALE_V:
