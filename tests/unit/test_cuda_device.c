@@ -65,6 +65,13 @@ static void tiles_past_31_bits_are_the_general_rows(void **state) {
     assert_string_equal(explain(rows, keys).kernel, "sm80_forward_f16");
 }
 
+/* Nor may their number wrap before it is compared. */
+static void tiles_past_63_bits_are_the_general_rows(void **state) {
+    (void)state;
+    const int64_t rows[] = {1, 1, INT64_C(1) << 56, 8};
+    assert_string_equal(explain(rows, rows).kernel, "");
+}
+
 static void decode_takes_the_least_tile_that_holds_the_rows(void **state) {
     (void)state;
     static const struct {
@@ -274,6 +281,7 @@ int main(void) {
         TEST(chips_without_an_image),
         TEST(a_driver_that_refuses_the_image),
         TEST(tiles_past_31_bits_are_the_general_rows),
+        TEST(tiles_past_63_bits_are_the_general_rows),
         TEST(decode_takes_the_least_tile_that_holds_the_rows),
         TEST(a_handle_on_1_while_0_is_current),
         TEST(memory_of_the_other_device_is_refused),

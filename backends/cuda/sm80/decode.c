@@ -41,10 +41,11 @@ bool attune_cuda_decode_sizes_fit(const attune_problem *problem, int64_t packed_
                  ATTUNE_CUDA_DECODE_KEYS_MAX);
         return false;
     }
-    const int64_t tiles = attune_max(1, problem->heads_q * problem->rows) * ATTUNE_MERGE_PARTS_MAX; /* of a batch */
-    if (problem->batch > TILES_MAX / tiles) {
-        snprintf(reason, ATTUNE_REASON_MAX, "%lld batches of up to %lld tiles are more than %d tiles",
-                 (long long)problem->batch, (long long)tiles, TILES_MAX);
+    /* Each has a tile in every split. */
+    const int64_t rows = attune_max(1, problem->heads_q * problem->rows);
+    if (problem->batch > TILES_MAX / ATTUNE_MERGE_PARTS_MAX / rows) {
+        snprintf(reason, ATTUNE_REASON_MAX, "%lld batches of %lld rows in up to %d splits are more than %d tiles",
+                 (long long)problem->batch, (long long)rows, ATTUNE_MERGE_PARTS_MAX, TILES_MAX);
         return false;
     }
     return true;
