@@ -96,6 +96,8 @@ static void add_no_rows(struct conform_list *list, struct conform_options option
     options = start;
     options.batch = 0;
     add_sink_too(list, detail, options);
+    options.q.ragged = options.k.ragged = options.max_unset = true; /* rows and keys of no sequence */
+    add_sink_too(list, detail, options);
     options = start;
     options.batch = 4;
     options.rows = 9;

@@ -72,6 +72,24 @@ static void tiles_past_63_bits_are_the_general_rows(void **state) {
     assert_string_equal(explain(rows, rows).kernel, "");
 }
 
+/* Whose dsink is 0: a row without a tile to launch would leave it unwritten. */
+static void no_sequence_is_the_general_row(void **state) {
+    (void)state;
+    const int64_t rows[] = {5, 2, 64};
+    const int64_t lse[] = {2, 5};
+    const int64_t one[] = {1};
+    attune_device *device = session_open_device("cuda");
+    attune_explanation explanation = attune_explanation_init();
+    attune_backward_args args = attune_backward_args_init();
+    args.q = args.k = args.v = args.o = args.dout = attune_tensor_contiguous(NULL, ATTUNE_DTYPE_F16, 3, rows);
+    args.lse = attune_tensor_contiguous(NULL, ATTUNE_DTYPE_F32, 2, lse);
+    args.sink = args.dsink = attune_tensor_contiguous(NULL, ATTUNE_DTYPE_F32, 1, lse);
+    args.cu_seqlens_q = args.cu_seqlens_k = attune_tensor_contiguous(NULL, ATTUNE_DTYPE_I32, 1, one);
+    assert_ok(attune_explain(device, ATTUNE_OP_BACKWARD, &args, &explanation));
+    assert_string_equal(explanation.kernel, "sm80_backward_f16");
+    attune_device_close(device);
+}
+
 static void decode_takes_the_least_tile_that_holds_the_rows(void **state) {
     (void)state;
     static const struct {
@@ -282,6 +300,7 @@ int main(void) {
         TEST(a_driver_that_refuses_the_image),
         TEST(tiles_past_31_bits_are_the_general_rows),
         TEST(tiles_past_63_bits_are_the_general_rows),
+        TEST(no_sequence_is_the_general_row),
         TEST(decode_takes_the_least_tile_that_holds_the_rows),
         TEST(a_handle_on_1_while_0_is_current),
         TEST(memory_of_the_other_device_is_refused),

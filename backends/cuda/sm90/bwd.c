@@ -55,6 +55,10 @@ static uint64_t workspace_tiles(const attune_kernel_row *row, const attune_probl
 static bool accepts_sizes(const attune_kernel_row *row, const attune_problem *problem, char reason[ATTUNE_REASON_MAX]) {
     int32_t row_tiles = 0;
     int32_t key_tiles = 0;
+    if (problem->batch == 0) { /* which has a dsink all the same */
+        snprintf(reason, ATTUNE_REASON_MAX, "it has no sequence");
+        return false;
+    }
     if (problem->rows > ATTUNE_SM90_LENGTH_MAX) {
         return refuse(reason, "rows", problem->rows, ATTUNE_SM90_LENGTH_MAX);
     }
@@ -286,9 +290,6 @@ static attune_status launch(const struct attune_cuda_plan *plan, CUstream stream
     int32_t row_tiles = 0;
     int32_t key_tiles = 0;
     (void)count_tiles(plan->row, problem, &row_tiles, &key_tiles);
-    if (row_tiles == 0 || key_tiles == 0) {
-        return ATTUNE_OK;
-    }
     attune_sm90_backward_params params = {.rows = 0};
     set_params(plan, bindings, &params);
     set_workspace(plan, bindings, &params);
