@@ -66,7 +66,7 @@ static const struct {
     {"rotary_dim", offsetof(attune_problem, rotary_dim)},
     {"diagonal", offsetof(attune_problem, diagonal)},
     {"window.left", offsetof(attune_problem, window_left)},
-    {"window.right", offsetof(attune_problem, window_right)},
+    {"window.right (0 if causal)", offsetof(attune_problem, window_right)},
     {"batch_origin", offsetof(attune_problem, batch_origin)},
     {"head_origin", offsetof(attune_problem, head_origin)},
     {"row_origin", offsetof(attune_problem, row_origin)},
