@@ -244,8 +244,8 @@ void attune_plan_cache_destroy(struct attune_plan_cache *cache) {
     attune_sentence_restore(&sentence);
 }
 
-void attune_plan_cache_forget_stream(struct attune_plan_cache *cache, attune_stream *stream) {
+void attune_plan_cache_forget_stream(struct attune_plan_cache *cache, attune_stream *stream, bool capturing) {
     if (cache != NULL) {
-        attune_workspace_pool_forget_stream(&cache->workspaces, stream);
+        attune_workspace_pool_forget_stream(&cache->workspaces, stream, capturing);
     }
 }

@@ -20,8 +20,8 @@ attune_status attune_plan_cache_create(attune_device *device, struct attune_plan
 /* Waits for the work of one-call functions, then frees all plans and workspaces. NULL is ignored. */
 void attune_plan_cache_destroy(struct attune_plan_cache *cache);
 
-/* Frees the workspace of a stream that is about to be closed and whose work is done. */
-void attune_plan_cache_forget_stream(struct attune_plan_cache *cache, attune_stream *stream);
+/* Frees the workspaces of a stream that is about to be closed and whose work is done; none while it is captured. */
+void attune_plan_cache_forget_stream(struct attune_plan_cache *cache, attune_stream *stream, bool capturing);
 
 /* Runs a call that attune_call_prepare has made: finds or builds its plan, lends it a workspace, and launches. */
 attune_status attune_plan_cache_run(attune_device *device, attune_stream *stream, struct attune_call *call);

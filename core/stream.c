@@ -89,7 +89,7 @@ void attune_stream_close(attune_stream *stream) {
     if (read_capturing(device, stream->handle, &capturing) != ATTUNE_OK || !capturing) {
         (void)device->backend->stream_sync(device->handle, stream->handle);
     }
-    attune_plan_cache_forget_stream(device->plan_cache, stream);
+    attune_plan_cache_forget_stream(device->plan_cache, stream, capturing);
     device->backend->stream_close(device->handle, stream->handle);
     attune_host_free(stream);
     attune_sentence_restore(&before);

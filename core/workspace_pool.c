@@ -112,6 +112,14 @@ static void free_workspace(attune_device *device, struct attune_workspace *works
     attune_host_free(workspace);
 }
 
+static void free_list(attune_device *device, struct attune_workspace *newest) {
+    while (newest != NULL) {
+        struct attune_workspace *older = newest->older;
+        free_workspace(device, newest);
+        newest = older;
+    }
+}
+
 /* ---- Choosing one; the pool is locked ---- */
 
 /* Work of another thread that the default stream does not know to be before ours. */
@@ -288,26 +296,30 @@ void attune_workspace_pool_init(struct attune_workspace_pool *pool, attune_devic
     attune_fork_guard_init(&pool->guard, forget_threads);
 }
 
-void attune_workspace_pool_forget_stream(struct attune_workspace_pool *pool, const attune_stream *stream) {
+/* Whose workspaces are those that closed streams leave: of none that there may ever be. */
+static const attune_stream *no_stream(const struct attune_workspace_pool *pool) {
+    return (const attune_stream *)(const void *)pool;
+}
+
+void attune_workspace_pool_forget_stream(struct attune_workspace_pool *pool, const attune_stream *stream,
+                                         bool capturing) {
     struct attune_workspace *removed = NULL;
     lock(pool);
     struct attune_workspace **link = &pool->newest;
     while (*link != NULL) {
         struct attune_workspace *at = *link;
-        if (at->stream == stream) {
+        const bool is_of_stream = at->stream == stream;
+        if (is_of_stream && !at->is_captured && !capturing) {
             *link = at->older;
             at->older = removed;
             removed = at;
         } else {
+            at->stream = is_of_stream ? no_stream(pool) : at->stream;
             link = &at->older;
         }
     }
     unlock(pool);
-    while (removed != NULL) {
-        struct attune_workspace *next = removed->older;
-        free_workspace(pool->device, removed);
-        removed = next;
-    }
+    free_list(pool->device, removed);
 }
 
 void attune_workspace_pool_destroy(struct attune_workspace_pool *pool) {
@@ -318,9 +330,11 @@ void attune_workspace_pool_destroy(struct attune_workspace_pool *pool) {
         }
     }
     (void)device->backend->stream_sync(device->handle, NULL);
-    while (pool->newest != NULL) {
-        attune_workspace_pool_forget_stream(pool, pool->newest->stream);
-    }
+    lock(pool); /* a thread that forks now looks at the list */
+    struct attune_workspace *newest = pool->newest;
+    pool->newest = NULL;
+    unlock(pool);
+    free_list(pool->device, newest);
     attune_fork_guard_destroy(&pool->guard);
     pthread_cond_destroy(&pool->given_back);
 }

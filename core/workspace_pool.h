@@ -7,7 +7,8 @@
  * an event that makes the next thread's work wait for the last one's.
  *
  * A graph keeps the address of the workspace that it was captured with. Such a workspace is never grown nor lent to
- * calls outside of a capture; graphs captured from one stream share it and must not run at once.
+ * calls outside of a capture, and it stays when its stream is closed; graphs captured from one stream share it and must
+ * not run at once.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -32,8 +33,10 @@ void attune_workspace_pool_init(struct attune_workspace_pool *pool, attune_devic
 /* Waits for the work that uses them, then frees all workspaces. */
 void attune_workspace_pool_destroy(struct attune_workspace_pool *pool);
 
-/* Frees the workspaces of a stream whose work is done. */
-void attune_workspace_pool_forget_stream(struct attune_workspace_pool *pool, const attune_stream *stream);
+/* Frees the workspaces of a stream whose work is done, but for those that graphs have; none while it is captured, which
+ * would break that. */
+void attune_workspace_pool_forget_stream(struct attune_workspace_pool *pool, const attune_stream *stream,
+                                         bool capturing);
 
 /* Lends a workspace of at least bytes, aligned to ATTUNE_WORKSPACE_ALIGNMENT, to one call on a stream; NULL is the
  * default stream. May wait for the stream when it grows. Given back when the call has queued its work.

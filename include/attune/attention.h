@@ -167,7 +167,7 @@ static inline attune_attention_args attune_attention_args_init(void) {
  * Shapes, ranges: attune_attention_args. D and Dv to 256; with Sq to 16 also D to 576 with Dv to 512.
  * Ownership: args and all tensors stay the caller's. The plan is cached in the device, and scratch memory is kept for
  * each stream and grows on need; attune_plan_create avoids both. Graphs that were captured from one stream share its
- * scratch memory: they must not run at once.
+ * scratch memory, which they have until the device is closed: they must not run at once.
  * Visibility: in the order of the stream. Tensors must stay valid until the stream has got there; args may go at once.
  * Threads: any; calls on one stream take their order from the caller.
  * Errors: INVALID_ARGUMENT (a rule above, named with argument and value); UNSUPPORTED (no kernel row: one line each

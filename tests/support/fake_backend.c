@@ -83,7 +83,8 @@ attune_status fake_stream_open(struct fake *fake, attune_stream **out_stream) {
 }
 
 void fake_stream_close(attune_stream *stream) {
-    attune_plan_cache_forget_stream(stream->device->plan_cache, stream);
+    const struct fake *fake = stream->device->handle;
+    attune_plan_cache_forget_stream(stream->device->plan_cache, stream, fake->capturing);
     free(stream);
 }
 

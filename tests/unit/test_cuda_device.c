@@ -207,19 +207,20 @@ static void a_wrapped_context(void **state) {
     stub->context_destroy(context);
 }
 
-/* Neither a run nor the end of the wrapper waits or allocates. */
+/* Neither a run nor the end of the wrapper waits, allocates or frees. */
 static void a_capture_is_not_broken(void **state) {
     (void)state;
     const CUstream native = stub->stream_create(stub->context_primary(0));
     struct session session = session_open("cuda:0");
     attune_forward_args args = session_args(&session);
     assert_ok(session_plan(&session, &args));
-    stub->capturing = true;
     assert_ok(attune_stream_wrap(session.device, native, &session.wrapped_stream));
+    assert_ok(attune_forward(session.device, session.wrapped_stream, &args)); /* it has a workspace then */
+    stub->capturing = true;
     assert_ok(session_run(&session, &args));
     attune_stream_close(session.wrapped_stream);
     session.wrapped_stream = NULL;
-    assert_int_equal(stub->launches, 1);
+    assert_int_equal(stub->launches, 2);
     assert_false(stub->capture_broken);
     stub->capturing = false;
     session_close(&session);

@@ -220,7 +220,7 @@ static void test_streams_have_their_own(void **state) {
     assert_int_equal(fake.allocations, 1);
     fake_stream_close(b);
     assert_int_equal(fake.allocations, 0);
-    attune_plan_cache_forget_stream(NULL, NULL);
+    attune_plan_cache_forget_stream(NULL, NULL, false);
 }
 
 /* ---- Captures ---- */
@@ -241,7 +241,7 @@ static void test_nothing_is_allocated_while_captured(void **state) {
     assert_int_equal(fake.allocations, 1);
 }
 
-/* The graph keeps the address: nobody else gets it, and it stays when another one grows. */
+/* The graph keeps the address: nobody else gets it, and it stays when another one grows, or the stream is closed. */
 static void test_a_captured_workspace_is_the_graphs(void **state) {
     (void)state;
     attune_stream *stream;
@@ -265,7 +265,15 @@ static void test_a_captured_workspace_is_the_graphs(void **state) {
     assert_ok(call_on(stream, 2));
     assert_int_equal(fake.allocations, 3);
     fake_stream_close(stream);
-    assert_int_equal(fake.allocations, 0);
+    assert_int_equal(fake.allocations, 2);
+    assert_ok(fake_stream_open(&fake, &stream)); /* where the other one was, perhaps */
+    fake.capturing = true;
+    assert_int_equal(call_on(stream, 1), ATTUNE_OUT_OF_MEMORY);
+    fake.capturing = false;
+    assert_ok(call_on(stream, 1));
+    fake.capturing = true;
+    fake_stream_close(stream); /* what it has not captured would not be freed in peace either */
+    assert_int_equal(fake.allocations, 3);
 }
 
 /* ---- Threads ---- */
