@@ -51,8 +51,9 @@ INLINE sequence find_sequence(const attune_sm90_backward_params &p, int batch) {
         if (p.cu_seqlens_q.data != nullptr) { /* a sequence's last tile of rows reaches into none of the next one's */
             found.first_tile = found.row_begin / TILE_ROWS + batch;
         }
-        found.rows = length_at(p.seqused_q, batch, found.rows);
-        found.keys = length_at(p.seqused_k, batch, found.keys);
+        /* A length that lies is cut to the capacity, which the workspace has tiles for. */
+        found.rows = min(length_at(p.seqused_q, batch, found.rows), p.rows);
+        found.keys = min(length_at(p.seqused_k, batch, found.keys), p.keys);
         const attune_i64 shift = attune_mask_shift(p.bottom_right != 0, p.diagonal, found.rows, found.keys);
         found.left = p.window_left < 0 ? -ATTUNE_SM90_LENGTH_MAX : clamp_side(shift - p.window_left);
         found.right = p.window_right < 0 ? ATTUNE_SM90_LENGTH_MAX : clamp_side(shift + p.window_right);

@@ -185,16 +185,17 @@ struct tile_search {
         return p.cu_seqlens_k.data != nullptr || p.seqused_k.data != nullptr;
     }
 
+    /* A length that lies is cut to the capacity, past which nothing may be read or written. */
     static INLINE int rows_at(const attune_sm90_forward_params &p, int batch) {
         const int begin = length_at(p.cu_seqlens_q, batch, 0);
         const int rows = length_at(p.cu_seqlens_q, batch + 1, p.rows) - begin;
-        return length_at(p.seqused_q, batch, rows);
+        return min(length_at(p.seqused_q, batch, rows), p.rows);
     }
 
     static INLINE int keys_at(const attune_sm90_forward_params &p, int batch) {
         const int begin = length_at(p.cu_seqlens_k, batch, 0);
         const int keys = length_at(p.cu_seqlens_k, batch + 1, p.keys) - begin;
-        return length_at(p.seqused_k, batch, keys);
+        return min(length_at(p.seqused_k, batch, keys), p.keys);
     }
 
     static INLINE int class_at(const attune_sm90_forward_params &p, int batch) {
