@@ -19,6 +19,7 @@
 #define DIM        14
 #define DIM_V      10
 #define ROTARY_DIM 8
+#define COS_STEP   2   /* from pair to pair: in a table of complex numbers a sine would lie between */
 #define CAPACITY   140 /* a descale block of 128 and a part of one */
 #define PAGE_SIZE  5
 #define COLUMNS    (CAPACITY / PAGE_SIZE)
@@ -163,19 +164,22 @@ static bool make_descales(struct call *call, struct conform_context *context) {
 }
 
 static bool make_rotation(struct call *call, struct conform_context *context) {
+    const int64_t cos_shape[] = {CAPACITY + 3, ROTARY_DIM / 2 * COS_STEP};
     const int64_t shape[] = {CAPACITY + 3, ROTARY_DIM / 2};
     const int64_t q_shape[] = {BATCH, ROWS_Q, HEADS_Q, DIM};
-    if (!conform_block_make(context->subject, ATTUNE_DTYPE_F32, 2, shape, 0, context->outcome, &call->cos) ||
+    if (!conform_block_make(context->subject, ATTUNE_DTYPE_F32, 2, cos_shape, 0, context->outcome, &call->cos) ||
         !conform_block_make(context->subject, ATTUNE_DTYPE_F32, 2, shape, 1, context->outcome, &call->sin) ||
         !conform_block_make(context->subject, ATTUNE_DTYPE_BF16, 4, q_shape, 3, context->outcome, &call->q) ||
         !conform_block_make(context->subject, ATTUNE_DTYPE_BF16, 4, q_shape, 0, context->outcome, &call->q_out)) {
         return false;
     }
+    call->cos.view.shape[1] = ROTARY_DIM / 2;
+    call->cos.view.stride[1] = COS_STEP;
     conform_block_draw(&call->q, context->seed + 5);
     for (int64_t p = 0; p < shape[0]; p++) {
         for (int64_t t = 0; t < ROTARY_DIM / 2; t++) {
             double angle = (double)p * pow(100, -(double)t / (ROTARY_DIM / 2.0));
-            conform_block_set(&call->cos, p, t, 0, 0, cos(angle));
+            conform_block_set(&call->cos, p, t * COS_STEP, 0, 0, cos(angle));
             conform_block_set(&call->sin, p, t, 0, 0, sin(angle));
         }
     }
@@ -250,7 +254,7 @@ static double rotated(const struct call *call, const struct conform_block *row, 
     bool second = interleaved ? d % 2 : d >= half;
     int64_t other = interleaved ? d + (second ? -1 : 1) : d + (second ? -half : half);
     double y = conform_block_before(row, b, i, h, other);
-    double c = conform_block_before(&call->cos, first_position(call, b) + i, t, 0, 0);
+    double c = conform_block_before(&call->cos, first_position(call, b) + i, t * COS_STEP, 0, 0);
     double s = conform_block_before(&call->sin, first_position(call, b) + i, t, 0, 0);
     *out_size = fabs(x * c) + fabs(y * s);
     return x * c + (second ? y * s : -y * s);

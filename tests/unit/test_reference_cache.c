@@ -186,6 +186,22 @@ static void test_append_goes_to_its_position(void **state) {
     reference_case_free(&test);
 }
 
+/* Of what seqused_k makes no position of the cache, nothing is written: a row each of two. */
+static void test_append_past_the_capacity(void **state) {
+    (void)state;
+    struct reference_case test = append(ATTUNE_DTYPE_F32, ATTUNE_DTYPE_F32);
+    reference_case_add_integers(&test, ATTUNE_OPERAND_SEQUSED_K, 2, (int32_t[]){5, -1});
+    reference_case_run(&test);
+    for (int64_t n = 0; n < 2 * 6 * 2 * 4; n++) {
+        const int64_t row = n / 8;
+        const bool written = row == 5 || row == 6; /* of sequence 0 the last, of sequence 1 the first */
+        const int64_t from = row == 5 ? 0 : 16 + 8;
+        reference_case_close(at(&test, ATTUNE_OPERAND_K, n),
+                             written ? at(&test, ATTUNE_OPERAND_K_NEW, from + n % 8) : NAN, 0);
+    }
+    reference_case_free(&test);
+}
+
 static void test_append_to_pages(void **state) {
     (void)state;
     struct reference_case test = append(ATTUNE_DTYPE_F32, ATTUNE_DTYPE_F32);
@@ -377,6 +393,7 @@ int main(void) {
         cmocka_unit_test(test_merge_of_low_and_infinite),
         cmocka_unit_test(test_B043_parts_are_the_whole),
         cmocka_unit_test(test_append_goes_to_its_position),
+        cmocka_unit_test(test_append_past_the_capacity),
         cmocka_unit_test(test_append_to_pages),
         cmocka_unit_test(test_append_rotates),
         cmocka_unit_test(test_append_rotates_in_place),

@@ -9,8 +9,15 @@
 
 /* ---- Rotary ---- */
 
-static const float *angles_of(const struct attune_cpu_run *run, attune_operand operand, int64_t position) {
-    return (const float *)(void *)attune_reference_address(run, operand, position, 0, 0);
+/* A position's cosines, or sines. */
+struct angles {
+    const float *first;
+    int64_t step;
+};
+
+static struct angles angles_of(const struct attune_cpu_run *run, attune_operand operand, int64_t position) {
+    return (struct angles){.first = (const float *)(void *)attune_reference_address(run, operand, position, 0, 0),
+                           .step = run->problem->operand[operand].stride[1]};
 }
 
 /* Turns pairs (2 t, 2 t + 1), or (t, t + rotary_dim / 2), of the first rotary_dim elements. */
@@ -21,13 +28,15 @@ static void rotate(const struct attune_cpu_run *run, int64_t position, float *x)
     if (half == 0) {
         return;
     }
-    const float *cosine = angles_of(run, ATTUNE_OPERAND_ROTARY_COS, position);
-    const float *sine = angles_of(run, ATTUNE_OPERAND_ROTARY_SIN, position);
+    const struct angles cosines = angles_of(run, ATTUNE_OPERAND_ROTARY_COS, position);
+    const struct angles sines = angles_of(run, ATTUNE_OPERAND_ROTARY_SIN, position);
     for (int64_t t = 0; t < half; t++) {
+        const float cosine = cosines.first[t * cosines.step];
+        const float sine = sines.first[t * sines.step];
         const float first = x[t * step];
         const float second = x[t * step + apart];
-        x[t * step] = first * cosine[t] - second * sine[t];
-        x[t * step + apart] = first * sine[t] + second * cosine[t];
+        x[t * step] = first * cosine - second * sine;
+        x[t * step + apart] = first * sine + second * cosine;
     }
 }
 
@@ -53,6 +62,9 @@ static void append_row(const struct attune_cpu_run *run, int64_t batch, int64_t 
     const struct reference_sequence sequence = {.batch = batch};
     const int64_t position = used_of(run, batch) + i;
     float x[ATTUNE_GENERIC_LENGTH_MAX];
+    if (!attune_reference_has_position(run, position, run->problem->keys)) {
+        return;
+    }
     for (int64_t h = 0; h < run->problem->heads_kv; h++) {
         const struct reference_vectors source = attune_reference_vectors(run, &sequence, from, h);
         const struct reference_vectors target = attune_reference_vectors(run, &sequence, cache, h);
@@ -67,12 +79,16 @@ static void append_row(const struct attune_cpu_run *run, int64_t batch, int64_t 
 
 static void rotate_q_row(const struct attune_cpu_run *run, int64_t batch, int64_t i) {
     const struct reference_sequence sequence = {.batch = batch};
+    const int64_t position = used_of(run, batch) + i;
     float x[ATTUNE_GENERIC_LENGTH_MAX];
+    if (!attune_reference_has_position(run, position, INT64_MAX)) {
+        return;
+    }
     for (int64_t h = 0; h < run->problem->operand[ATTUNE_OPERAND_Q].shape[2]; h++) {
         const struct reference_vectors q = attune_reference_vectors(run, &sequence, ATTUNE_OPERAND_Q, h);
         const struct reference_vectors q_out = attune_reference_vectors(run, &sequence, ATTUNE_OPERAND_Q_OUT, h);
         attune_generic_load_vector(&q, i, x);
-        rotate(run, used_of(run, batch) + i, x);
+        rotate(run, position, x);
         attune_generic_store_vector(&q_out, i, x);
     }
 }

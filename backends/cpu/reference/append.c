@@ -64,6 +64,9 @@ static void append_row(const struct attune_cpu_run *run, int64_t batch, int64_t 
                        attune_operand cache, double *x) {
     const struct reference_sequence sequence = {.batch = batch};
     const int64_t position = used_of(run, batch) + i;
+    if (!attune_reference_has_position(run, position, run->problem->keys)) {
+        return;
+    }
     for (int64_t h = 0; h < run->problem->heads_kv; h++) {
         const struct reference_vectors source = attune_reference_vectors(run, &sequence, from, h);
         const struct reference_vectors target = attune_reference_vectors(run, &sequence, cache, h);
@@ -81,11 +84,15 @@ static void append_row(const struct attune_cpu_run *run, int64_t batch, int64_t 
 
 static void rotate_q_row(const struct attune_cpu_run *run, int64_t batch, int64_t i, double *x) {
     const struct reference_sequence sequence = {.batch = batch};
+    const int64_t position = used_of(run, batch) + i;
+    if (!attune_reference_has_position(run, position, INT64_MAX)) {
+        return;
+    }
     for (int64_t h = 0; h < run->problem->operand[ATTUNE_OPERAND_Q].shape[2]; h++) {
         const struct reference_vectors q = attune_reference_vectors(run, &sequence, ATTUNE_OPERAND_Q, h);
         const struct reference_vectors q_out = attune_reference_vectors(run, &sequence, ATTUNE_OPERAND_Q_OUT, h);
         attune_reference_vector_load(&q, i, x);
-        rotate(run, used_of(run, batch) + i, x);
+        rotate(run, position, x);
         attune_reference_vector_store(&q_out, i, x);
     }
 }

@@ -9,6 +9,11 @@ int64_t attune_reference_integer(const struct attune_cpu_run *run, attune_operan
     return *(const int32_t *)attune_reference_address(run, operand, i0, i1, 0);
 }
 
+bool attune_reference_has_position(const struct attune_cpu_run *run, int64_t position, int64_t capacity) {
+    const int64_t positions = run->problem->operand[ATTUNE_OPERAND_ROTARY_COS].shape[0];
+    return position >= 0 && position < capacity && (run->problem->rotary_dim == 0 || position < positions);
+}
+
 /* One side's length and begin. A length that lies (ATTUNE_CHECK finds it) is cut to the capacity, which the workspace
  * was measured by. */
 static int64_t length_of(const struct attune_cpu_run *run, attune_operand cu_seqlens, attune_operand seqused,

@@ -18,6 +18,10 @@ struct reference_sequence {
 
 struct reference_sequence attune_reference_sequence(const struct attune_cpu_run *run, int64_t batch);
 
+/* Of append: whether there is such a position, whatever seqused_k holds: nothing outside of the tensors is read or
+ * written. */
+bool attune_reference_has_position(const struct attune_cpu_run *run, int64_t position, int64_t capacity);
+
 /* Element (i0, i1) of a list of lengths, offsets or pages. */
 int64_t attune_reference_integer(const struct attune_cpu_run *run, attune_operand operand, int64_t i0, int64_t i1);
 

@@ -66,6 +66,8 @@ static attune_status prepare(struct attune_opencl_plan *plan) {
         .rotary_sin = attune_opencl_strides_of(problem, ATTUNE_OPERAND_ROTARY_SIN),
         .batch = problem->batch,
         .page_size = problem->page_size,
+        .capacity = problem->keys,
+        .positions = problem->rotary_dim > 0 ? problem->operand[ATTUNE_OPERAND_ROTARY_COS].shape[0] : INT64_MAX,
         .is_interleaved = problem->rotary_interleaved,
     };
     memcpy(plan->constants.bytes, &params, sizeof params);

@@ -73,6 +73,10 @@ FN void move(parameters p, moved_pointer moved, const tensors *given, bool is_ca
     }
     const attune_i64 used = given->seqused_k == 0 ? 0 : given->seqused_k[at.batch * p->seqused_k.axis[0]];
     const attune_i64 position = used + at.row;
+    /* Whatever seqused_k holds, nothing outside of the tensors is read or written. */
+    if (position < 0 || position >= p->positions || (is_cache && position >= p->capacity)) {
+        return;
+    }
     const attune_i64 from =
         at.batch * moved->from.axis[0] + at.row * moved->from.axis[1] + at.head * moved->from.axis[2];
     const attune_i64 to = target_index(p, moved, given, &at, is_cache ? position : at.row);

@@ -23,6 +23,8 @@ typedef struct attune_opencl_append {
     attune_opencl_strides seqused_k, block_table, rotary_cos, rotary_sin;
     attune_i64 batch;
     attune_i64 page_size; /* 0: not paged */
+    attune_i64 capacity;
+    attune_i64 positions; /* that there are angles of */
     int is_interleaved;
     int padding;
 } attune_opencl_append;
