@@ -38,12 +38,19 @@ struct scout {
         asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(read_once));
     }
 
+    /* Each time anew: a warp that loads has no register to keep it in. */
+    static INLINE int work_groups() {
+        int found;
+        asm volatile("mov.u32 %0, %%nctaid.x;" : "=r"(found));
+        return found;
+    }
+
     /* The first tiles are dealt out; where tiles differ in length, the others go to who is free. */
     INLINE void fetch_number() {
         if constexpr (FULL) {
-            number += gridDim.x;
+            number += work_groups();
         } else if (leads) {
-            number = gridDim.x + atomicAdd(p.tile_counter, 1);
+            number = work_groups() + atomicAdd(p.tile_counter, 1);
         }
         if constexpr (GENERAL) {
             number = __shfl_sync(ALL_LANES, number, 0);
@@ -90,7 +97,7 @@ struct scout {
         }
     }
 
-    /* Looks for a tile once the K of the one before is being loaded: a work-group that took tiles long before it needs
+    /* Looks for a tile once the K of the one before is nearly loaded: a work-group that took tiles long before it needs
      * them would keep them from others that are free. */
     INLINE void run() {
         while (true) {
@@ -100,7 +107,7 @@ struct scout {
             if (tile_in_slot(slot).row == NO_TILE) {
                 return;
             }
-            mbarrier_wait(barrier_address(TILE_STARTED, 0), tiles.count & 1);
+            mbarrier_wait(barrier_address(TILE_ENDS, 0), tiles.count & 1);
             tiles.count++;
             fetch_number();
         }
@@ -122,6 +129,10 @@ INLINE int find_pages(const attune_sm90_forward_params &p, const tile &at, int k
 }
 
 /* ---- K and V ---- */
+
+/* Key tiles of a tile that are still to load when the next one is looked for, which with its Q takes some 3,000 clocks.
+ * Where Q has one buffer, short tiles lose by less. */
+constexpr int KEY_TILES_AHEAD = Q_BUFFERS == 2 ? 3 : 16;
 
 /* Loads K, or V, of tile after tile, each from the last key tile down: the diagonal comes first, where there is one.
  * The scout's warp and these two wait apart, so that none holds up another; and they share their schedulers with busy
@@ -162,13 +173,23 @@ template <bool IS_K> struct key_loader {
         }
     }
 
+    INLINE void let_next_be_found() {
+        if (IS_K && leads) {
+            mbarrier_arrive(barrier_address(TILE_ENDS, 0));
+        }
+    }
+
     INLINE void load_tile(const tile &at, int head) {
         const int batch = at.batch * (IS_K ? p.k_step : p.v_step).batch;
         const int first = GENERAL ? at.key_begin : 0;
         const int begin = first + key_tiles_begin_of(at) * TILE_KEYS;
         int row = first + at.key_tiles_end * TILE_KEYS;
+        const int ends_at = min(row, begin + KEY_TILES_AHEAD * TILE_KEYS);
 #pragma unroll 1
         while (row > begin) {
+            if (row == ends_at) {
+                let_next_be_found();
+            }
             row -= TILE_KEYS;
             wait_empty();
             if (leads) {
@@ -202,6 +223,9 @@ template <bool IS_K> struct key_loader {
         int in_page = key_tile * TILE_KEYS % p.page_size;
 #pragma unroll 1
         for (; key_tile >= at.key_tiles_begin; key_tile--) {
+            if (key_tile == min(at.key_tiles_end, at.key_tiles_begin + KEY_TILES_AHEAD) - 1) {
+                let_next_be_found();
+            }
             if (lane == p.page_tiles * p.page_boxes) {
                 pages = pages_ahead;
                 pages_ahead = find_pages(p, at, key_tile - p.page_tiles, 0);
@@ -223,9 +247,6 @@ template <bool IS_K> struct key_loader {
             const tile &at = tile_in_slot(tiles.buffer());
             if (at.row == NO_TILE) {
                 return;
-            }
-            if (IS_K && leads) {
-                mbarrier_arrive(barrier_address(TILE_STARTED, 0));
             }
             const int head = at.kv_head * (IS_K ? p.k_step : p.v_step).head;
             if (GENERAL && p.page_size != 0) {

@@ -24,9 +24,9 @@ constexpr int V_EMPTY = V_FULL + STAGES * BARRIER_BYTES;
 constexpr int TAIL_CLEAR = V_EMPTY + STAGES * BARRIER_BYTES; /* the general kernel's V tail holds zeros */
 constexpr int TAIL_BARRIERS = 2; /* no warpgroup is two tiles ahead of one that still waits for a tail */
 constexpr int TILE_FOUND = TAIL_CLEAR + TAIL_BARRIERS * BARRIER_BYTES; /* by the scout, for who loads K and V */
-constexpr int TILE_STARTED = TILE_FOUND + TILE_SLOTS * BARRIER_BYTES;  /* by who loads K, for the scout */
-constexpr int O_STAGED = TILE_STARTED + BARRIER_BYTES; /* O's buffer holds a warpgroup's rows, for who stores them */
-constexpr int O_FREE = O_STAGED + BARRIER_BYTES;       /* it may be written by that warpgroup */
+constexpr int TILE_ENDS = TILE_FOUND + TILE_SLOTS * BARRIER_BYTES;     /* by who loads K, for the scout */
+constexpr int O_STAGED = TILE_ENDS + BARRIER_BYTES; /* O's buffer holds a warpgroup's rows, for who stores them */
+constexpr int O_FREE = O_STAGED + BARRIER_BYTES;    /* it may be written by that warpgroup */
 constexpr int BARRIERS_END = O_FREE + CONSUMERS * BARRIER_BYTES;
 
 INLINE void barriers_init() {
@@ -47,7 +47,7 @@ INLINE void barriers_init() {
     for (int i = 0; i < TILE_SLOTS; i++) {
         mbarrier_init(barrier_address(TILE_FOUND, i), 1);
     }
-    mbarrier_init(barrier_address(TILE_STARTED, 0), 1);
+    mbarrier_init(barrier_address(TILE_ENDS, 0), 1);
     mbarrier_init(barrier_address(O_STAGED, 0), WARPGROUP);
     for (int i = 0; i < CONSUMERS; i++) {
         mbarrier_init(barrier_address(O_FREE, i), 1);
