@@ -3,9 +3,9 @@
  * of the others.
  *
  * A launch is as many work-groups as the device has processors; each goes from tile to tile of 64 rows for every
- * consumer warpgroup. Warpgroup 0 loads. The others have S, P and O in registers and pass through the key tiles
- * downwards, in each step S of one key tile and O += P V of the one before. Where there are two Q buffers the pipeline
- * runs on from tile to tile: the first S of the next one is computed beside the last P V of this one.
+ * consumer warpgroup. Warpgroup 0 loads and stores. The others have S, P and O in registers and pass through the key
+ * tiles downwards, in each step S of one key tile and O += P V of the one before. Where there are two Q buffers the
+ * pipeline runs on from tile to tile: the first S of the next one is computed beside the last P V of this one.
  *
  * Compiled once per row of kernels.def; see row.h. docs/notes/hopper-forward.md says what was tried and measured.
  * Source: Shah et al., FlashAttention-3 (arXiv 2407.08608), algorithms 1 and 2.
@@ -33,7 +33,6 @@ struct consumer {
     ring<Q_BUFFERS> q;
     ring<STAGES> k, v;
     ring<TAIL_BARRIERS> tails;
-    int stored_slot = -1; /* of the tile whose O may still be leaving through its rows of Q */
 
     float scores[SCORES];
     uint32_t weights[WEIGHTS];
@@ -78,14 +77,6 @@ struct consumer {
         v.count++;
     }
 
-    INLINE void release_q() {
-        if (stored_slot >= 0 && thread == 0) {
-            store_wait_read();
-            mbarrier_arrive(barrier_address(Q_EMPTY, stored_slot % Q_BUFFERS));
-        }
-        stored_slot = -1;
-    }
-
     /* The warpgroups issue their products in turn. */
     INLINE void take_turn() {
         named_barrier_sync(TURN + index, 2 * WARPGROUP);
@@ -103,10 +94,6 @@ struct consumer {
 
     INLINE int row_of_thread(const tile &at) const {
         return first_row(at) + thread / LANES * 16 + lane / 4;
-    }
-
-    INLINE uint32_t q_rows(int of_slot) const {
-        return shared_address(of_slot % Q_BUFFERS * Q_BYTES + index * WARPGROUP_ROWS * PANEL_BYTES);
     }
 
     /* Waits for the next tile. False: there is none. */
@@ -163,7 +150,7 @@ struct consumer {
     /* ---- Scores ---- */
 
     INLINE uint64_t q_operand(int of_slot) const {
-        uint64_t found = matrix_descriptor(q_rows(of_slot), 16);
+        uint64_t found = matrix_descriptor(q_rows(of_slot, index), 16);
         asm volatile("" : "+l"(found));
         return found;
     }
@@ -301,37 +288,23 @@ struct consumer {
                 }
             }
         }
-        if constexpr (O_APART) {
-            leave_output(goes_directly);
-        } else if (goes_directly) {
-            named_barrier_sync(ALONE + index, WARPGROUP); /* all are past their last look at the tile */
-            stored_slot = slot;
-        } else {
-            store_through_q(at);
-            stored_slot = slot;
-        }
+        leave_output(goes_directly);
     }
 
-    /* In this warpgroup's own rows of Q, which the last S has read. The wait for the store is put off by a step. */
-    INLINE void store_through_q(const tile &at) {
-        named_barrier_sync(ALONE + index, WARPGROUP); /* all four warps are past their last read of Q */
-        stage_output(q_rows(slot), thread, output);
-        async_proxy_fence();
-        named_barrier_sync(ALONE + index, WARPGROUP);
-        if (thread == 0) {
-            store_staged_output(p, at, index, q_rows(slot));
-        }
-    }
-
-    /* In O's buffer, which warpgroups have in turn, for the warp that stores. */
+    /* For the warp that stores. All four warps are past their last read of Q: the warpgroup has taken a turn since. */
     INLINE void leave_output(bool is_stored) {
-        const uint32_t parity = (q.count - 1) & 1; /* of tiles before this one */
-        mbarrier_wait(barrier_address(O_FREE, index), index == 0 ? parity ^ 1 : parity);
+        if constexpr (O_APART) {
+            const uint32_t parity = (q.count - 1) & 1; /* of tiles before this one */
+            mbarrier_wait(barrier_address(O_FREE, index), index == 0 ? parity ^ 1 : parity);
+        }
         if (!is_stored) {
-            stage_output(shared_address(O_OFFSET), thread, output);
+            stage_output(output_rows(slot, index), thread, output);
             async_proxy_fence();
         }
-        mbarrier_arrive(barrier_address(O_STAGED, 0));
+        __syncwarp();
+        if (lane == 0) {
+            mbarrier_arrive(barrier_address(O_STAGED, O_APART ? 0 : slot % Q_BUFFERS));
+        }
     }
 
     /* Where O does not leave through it, Q has been read once this warpgroup's last S is there. */
@@ -370,7 +343,6 @@ struct consumer {
     /* The softmax that follows lies under the products of the other warpgroups. */
     INLINE void multiply(int key_tile) {
         issue_products(slot);
-        release_q();
         wait_products();
         release_q_early(key_tile);
         if (rows.due != 0) {
@@ -456,9 +428,6 @@ struct consumer {
                 take_turn();
                 pass_turn();
             }
-            if (i == 3) {
-                release_q(); /* the first step may be far yet, and O has long been read */
-            }
         }
         start_scores(slot, turns > 0);
     }
@@ -480,7 +449,6 @@ struct consumer {
                 step_by_sum(key_tile);
             }
         }
-        release_q();
     }
 
     /* The last O += P V of a tile that the next one does not start beside. */
@@ -488,6 +456,8 @@ struct consumer {
         wait_v();
         if (takes_turn) {
             take_turn();
+        } else if (RUNS_ON) {
+            named_barrier_sync(ALONE + index, WARPGROUP); /* as a turn does: O goes where Q is */
         }
         issue_output();
         if (takes_turn) {
@@ -602,9 +572,6 @@ struct consumer {
                 more = next_tile(&next_slot, &next_seen);
             }
         }
-        if (!O_APART && thread == 0) {
-            store_wait();
-        }
     }
 };
 
@@ -622,8 +589,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         const int warp = threadIdx.x / LANES;
         if (GENERAL || threadIdx.x % LANES == 0) {
             load(p, warp);
-            if (O_APART && warp == 3) {
-                store_tiles(p);
+            if (warp == 3) {
+                storer(p).run();
             }
         }
     } else {

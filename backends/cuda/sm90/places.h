@@ -25,15 +25,16 @@ constexpr int TAIL_CLEAR = V_EMPTY + STAGES * BARRIER_BYTES; /* the general kern
 constexpr int TAIL_BARRIERS = 2; /* no warpgroup is two tiles ahead of one that still waits for a tail */
 constexpr int TILE_FOUND = TAIL_CLEAR + TAIL_BARRIERS * BARRIER_BYTES; /* by the scout, for who loads K and V */
 constexpr int TILE_ENDS = TILE_FOUND + TILE_SLOTS * BARRIER_BYTES;     /* by who loads K, for the scout */
-constexpr int O_STAGED = TILE_ENDS + BARRIER_BYTES; /* O's buffer holds a warpgroup's rows, for who stores them */
-constexpr int O_FREE = O_STAGED + BARRIER_BYTES;    /* it may be written by that warpgroup */
-constexpr int BARRIERS_END = O_FREE + CONSUMERS * BARRIER_BYTES;
+constexpr int O_STAGED = TILE_ENDS + BARRIER_BYTES;          /* O is where it leaves from, for who stores it */
+constexpr int O_FREE = O_STAGED + Q_BUFFERS * BARRIER_BYTES; /* O's own buffer may be written by that warpgroup */
+constexpr int BARRIERS_END = O_FREE + (O_APART ? CONSUMERS : 0) * BARRIER_BYTES;
 
 INLINE void barriers_init() {
     constexpr int consumer_warps = CONSUMERS * WARPGROUP / LANES; /* each has waited for its own share of a product */
     for (int i = 0; i < Q_BUFFERS; i++) {
         mbarrier_init(barrier_address(Q_FULL, i), 1);
-        mbarrier_init(barrier_address(Q_EMPTY, i), O_APART ? consumer_warps : CONSUMERS);
+        mbarrier_init(barrier_address(Q_EMPTY, i), O_APART ? consumer_warps : 1);
+        mbarrier_init(barrier_address(O_STAGED, i), O_APART ? WARPGROUP / LANES : consumer_warps);
     }
     for (int i = 0; i < STAGES; i++) {
         mbarrier_init(barrier_address(K_FULL, i), 1);
@@ -48,8 +49,7 @@ INLINE void barriers_init() {
         mbarrier_init(barrier_address(TILE_FOUND, i), 1);
     }
     mbarrier_init(barrier_address(TILE_ENDS, 0), 1);
-    mbarrier_init(barrier_address(O_STAGED, 0), WARPGROUP);
-    for (int i = 0; i < CONSUMERS; i++) {
+    for (int i = 0; i < (O_APART ? CONSUMERS : 0); i++) {
         mbarrier_init(barrier_address(O_FREE, i), 1);
     }
     mbarrier_init_fence();

@@ -45,6 +45,11 @@ INLINE tile &tile_in_slot(int slot) {
     return reinterpret_cast<tile *>(shared + TILES_OFFSET)[slot];
 }
 
+/* The rows of a warpgroup in the Q buffer that goes with a slot. */
+INLINE uint32_t q_rows(int slot, int warpgroup) {
+    return shared_address(slot % Q_BUFFERS * Q_BYTES + warpgroup * WARPGROUP_ROWS * PANEL_BYTES);
+}
+
 INLINE int ceil_div(int value, int divisor) {
     return (value + divisor - 1) / divisor;
 }

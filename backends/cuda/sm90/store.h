@@ -1,6 +1,6 @@
 /*
- * How O and LSE leave: O through the rows of shared memory that held the warpgroup's Q and then by the copy engine, or
- * straight from registers where that engine would write too much or another type.
+ * How O and LSE leave: O through shared memory and then by the copy engine, for which it has a warp, or straight from
+ * registers where that engine would write too much or another type.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -43,34 +43,75 @@ INLINE void store_staged_output(const attune_sm90_forward_params &p, const tile 
     store_commit();
 }
 
-/* A warp of its own that stores what warpgroups leave in O's buffer, in turn, and gives it on. */
-INLINE void store_tiles(const attune_sm90_forward_params &p) {
-    const bool leads = threadIdx.x % LANES == 0;
-    ring<TILE_SLOTS> tiles;
-    uint32_t parity = 0;
-    while (true) {
-        mbarrier_wait(barrier_address(TILE_FOUND, tiles.buffer()), tiles.parity());
-        const tile &at = tile_in_slot(tiles.buffer());
-        if (at.row == NO_TILE) {
-            break;
-        }
-        for (int warpgroup = 0; warpgroup < CONSUMERS; warpgroup++) {
-            mbarrier_wait(barrier_address(O_STAGED, 0), parity);
-            parity ^= 1;
-            if (leads) {
-                if (!is_stored_directly(p, at, warpgroup)) {
-                    store_staged_output(p, at, warpgroup, shared_address(O_OFFSET));
-                    store_wait_read();
-                }
-                mbarrier_arrive(barrier_address(O_FREE, (warpgroup + 1) % CONSUMERS));
-            }
-        }
-        tiles.count++;
-    }
-    if (leads) {
-        store_wait();
-    }
+/* Where a warpgroup leaves O of the tile in a slot: in its rows of Q, which its last S has read, or in O's buffer. */
+INLINE uint32_t output_rows(int slot, int warpgroup) {
+    return O_APART ? shared_address(O_OFFSET) : q_rows(slot, warpgroup);
 }
+
+/* A warp of its own that stores what warpgroups leave: all at once, and gives Q's buffer on, or if they have O's buffer
+ * in turn, from one to the next. */
+struct storer {
+    const attune_sm90_forward_params &p;
+    const bool leads;
+    ring<TILE_SLOTS> tiles;
+    ring<Q_BUFFERS> left; /* what was left to it */
+
+    INLINE explicit storer(const attune_sm90_forward_params &params) : p(params), leads(threadIdx.x % LANES == 0) {
+    }
+
+    INLINE void wait_staged() {
+        mbarrier_wait(barrier_address(O_STAGED, left.buffer()), left.parity());
+        left.count++;
+    }
+
+    INLINE void store(const tile &at, int warpgroup) {
+        if (leads && !is_stored_directly(p, at, warpgroup)) {
+            store_staged_output(p, at, warpgroup, output_rows(tiles.buffer(), warpgroup));
+        }
+    }
+
+    INLINE void give_on(uint32_t barrier) {
+        if (leads) {
+            store_wait_read();
+            mbarrier_arrive(barrier);
+        }
+    }
+
+    INLINE void store_in_turn(const tile &at) {
+        for (int warpgroup = 0; warpgroup < CONSUMERS; warpgroup++) {
+            wait_staged();
+            store(at, warpgroup);
+            give_on(barrier_address(O_FREE, (warpgroup + 1) % CONSUMERS));
+        }
+    }
+
+    INLINE void store_all(const tile &at) {
+        wait_staged();
+        for (int warpgroup = 0; warpgroup < CONSUMERS; warpgroup++) {
+            store(at, warpgroup);
+        }
+        give_on(barrier_address(Q_EMPTY, tiles.buffer() % Q_BUFFERS));
+    }
+
+    INLINE void run() {
+        while (true) {
+            mbarrier_wait(barrier_address(TILE_FOUND, tiles.buffer()), tiles.parity());
+            const tile &at = tile_in_slot(tiles.buffer());
+            if (at.row == NO_TILE) {
+                break;
+            }
+            if constexpr (O_APART) {
+                store_in_turn(at);
+            } else {
+                store_all(at);
+            }
+            tiles.count++;
+        }
+        if (leads) {
+            store_wait();
+        }
+    }
+};
 
 /* ---- From registers ---- */
 
