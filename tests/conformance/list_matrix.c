@@ -109,7 +109,8 @@ static void add_values(struct conform_list *list, attune_op op, attune_dtype dty
 
 /* Over several tiles of keys. */
 static void add_moving_scores(struct conform_list *list, attune_op op, attune_dtype dtype) {
-    static const enum conform_values values[] = {CONFORM_VALUES_RISING, CONFORM_VALUES_JUMPING, CONFORM_VALUES_HEAVY};
+    static const enum conform_values values[] = {CONFORM_VALUES_RISING, CONFORM_VALUES_JUMPING, CONFORM_VALUES_HEAVY,
+                                                 CONFORM_VALUES_HEAVIEST};
     for (size_t n = 0; n < COUNT(values); n++) {
         struct conform_options options = conform_options_make(op, dtype);
         set_shape(&options, &(struct shape){1, 40, 700, 2, 2, 32});

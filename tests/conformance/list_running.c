@@ -87,7 +87,8 @@ static void add_many_tiles(struct conform_list *list, const attune_kernel_info *
 
 /* Scores whose largest moves from key tile to key tile, and weights so small that a narrow P loses them. */
 static void add_moving_scores(struct conform_list *list, const attune_kernel_info *row, attune_dtype dtype) {
-    static const enum conform_values values[] = {CONFORM_VALUES_RISING, CONFORM_VALUES_JUMPING, CONFORM_VALUES_HEAVY};
+    static const enum conform_values values[] = {CONFORM_VALUES_RISING, CONFORM_VALUES_JUMPING, CONFORM_VALUES_HEAVY,
+                                                 CONFORM_VALUES_HEAVIEST};
     for (size_t n = 0; n < sizeof values / sizeof values[0]; n++) {
         struct conform_options options = row_options(row, dtype);
         options.batch = 1;

@@ -40,7 +40,8 @@ enum conform_values {
     CONFORM_VALUES_RISING,      /* scores rise by 0.3 a key, and fall in every second head */
     CONFORM_VALUES_JUMPING,     /* scores of every 64 keys are about another level, up to 340 apart */
     CONFORM_VALUES_HEAVY,       /* 17 more at every 50th key, where v = 0: light keys make o */
-    CONFORM_VALUES_HEAVIER      /* 30 more there: what o is made of is seen in f32 only */
+    CONFORM_VALUES_HEAVIER,     /* 30 more there: what o is made of is seen in f32 only */
+    CONFORM_VALUES_HEAVIEST     /* 60 more at the first key alone, which kernels may come to first or last */
 };
 
 /* One thing put on top of the values. */

@@ -9,9 +9,9 @@
 #include "text.h"
 
 static const char *const family_names[] = {"", ".packed_qkv", ".pool_kv", ".v_in_k", ".shared_heads"};
-static const char *const values_names[] = {"",         ".outliers", ".large",     ".flat", ".tiny",
-                                           ".v_head",  ".ones",     ".alternate", ".step", ".rising",
-                                           ".jumping", ".heavy",    ".heavier"};
+static const char *const values_names[] = {"",         ".outliers", ".large",     ".flat",    ".tiny",
+                                           ".v_head",  ".ones",     ".alternate", ".step",    ".rising",
+                                           ".jumping", ".heavy",    ".heavier",   ".heaviest"};
 static const char *const inject_names[] = {
     "",
     ".q_nan",

@@ -19,8 +19,8 @@ static double flat_value(const struct conform_options *options, attune_operand o
     return operand == ATTUNE_OPERAND_Q && options->values >= CONFORM_VALUES_FLAT ? 0.0 : normal;
 }
 
-static bool is_heavy(int64_t key) {
-    return key % 50 == 0;
+static bool is_heavy(const struct conform_options *options, int64_t key) {
+    return options->values == CONFORM_VALUES_HEAVIEST ? key == 0 : key % 50 == 0;
 }
 
 static double value_of_v(const struct conform_options *options, const struct conform_element *element, double normal) {
@@ -51,9 +51,11 @@ static double level_of_key(const struct conform_problem *problem, const struct c
     case CONFORM_VALUES_JUMPING:
         return levels[conform_random_mix(problem->seed + (uint64_t)(j / 64)) % 8];
     case CONFORM_VALUES_HEAVY:
-        return is_heavy(j) ? 17 : 0;
+        return is_heavy(&problem->options, j) ? 17 : 0;
     case CONFORM_VALUES_HEAVIER:
-        return is_heavy(j) ? 30 : 0;
+        return is_heavy(&problem->options, j) ? 30 : 0;
+    case CONFORM_VALUES_HEAVIEST:
+        return is_heavy(&problem->options, j) ? 60 : 0;
     default:
         return 0;
     }
@@ -70,7 +72,7 @@ static double moving_value(const struct conform_problem *problem, attune_operand
     case ATTUNE_OPERAND_K:
         return is_first ? level_of_key(problem, element) * sqrt((double)options->head_dim) : normal;
     case ATTUNE_OPERAND_V:
-        return options->values >= CONFORM_VALUES_HEAVY && is_heavy(element->axis[1]) ? 0 : normal;
+        return options->values >= CONFORM_VALUES_HEAVY && is_heavy(options, element->axis[1]) ? 0 : normal;
     default:
         return normal;
     }
@@ -96,6 +98,7 @@ static double main_value(const struct conform_problem *problem, attune_operand o
     case CONFORM_VALUES_JUMPING:
     case CONFORM_VALUES_HEAVY:
     case CONFORM_VALUES_HEAVIER:
+    case CONFORM_VALUES_HEAVIEST:
         return moving_value(problem, operand, element, normal);
     default:
         return operand == ATTUNE_OPERAND_V ? value_of_v(options, element, normal)
