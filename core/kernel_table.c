@@ -11,6 +11,7 @@
 #include "core/args.h"
 #include "core/describe.h"
 #include "core/schedule.h"
+#include "core/split.h"
 #include "core/status_internal.h"
 #include "core/text.h"
 #include "core/tuned_tile.h"
@@ -159,6 +160,24 @@ static bool make_schedule(const attune_device *device, const attune_problem *pro
     return fits;
 }
 
+/* A row that splits the keys in its own way is for problems that gain by it, unless it is asked for by name. */
+static bool choose_own_splits(const attune_device *device, const attune_problem *problem,
+                              const struct attune_request *request, struct attune_choice *choice,
+                              char out_reason[ATTUNE_REASON_MAX]) {
+    if ((choice->kernel.features & ATTUNE_FEATURE_OWN_SPLITS) == 0 || device->backend->row_splits == NULL) {
+        return true;
+    }
+    const int32_t splits =
+        device->backend->row_splits(device->handle, choice->row, problem, attune_split_clamp(request->splits));
+    choice->schedule.splits = splits;
+    choice->schedule.grid[1] = splits;
+    if (splits == 1 && request->kernel == NULL) {
+        attune_text_format(out_reason, ATTUNE_REASON_MAX, "it splits the keys, which would gain too little here");
+        return false;
+    }
+    return true;
+}
+
 /* Whether the row computes the problem; the cheap reasons are all told, the others one at a time. */
 static bool try_row(const attune_device *device, const attune_problem *problem, const struct attune_request *request,
                     int32_t index, struct attune_choice *out_choice, char out_reason[ATTUNE_REASON_MAX]) {
@@ -178,7 +197,8 @@ static bool try_row(const attune_device *device, const attune_problem *problem, 
     out_choice->kernel = row;
     bool fits = reasons.text[0] == '\0' && row_runs(device, index, reasons.text) &&
                 row_accepts(device, index, problem, reasons.text) &&
-                make_schedule(device, problem, request, out_choice, reasons.text);
+                make_schedule(device, problem, request, out_choice, reasons.text) &&
+                choose_own_splits(device, problem, request, out_choice, reasons.text);
     memcpy(out_reason, reasons.text, ATTUNE_REASON_MAX);
     return fits;
 }

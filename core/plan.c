@@ -58,7 +58,11 @@ attune_status attune_plan_map_workspace(const attune_device *device, const attun
     if (backend->workspace_bytes != NULL) {
         own_bytes = backend->workspace_bytes(device->handle, choice->row, problem, &choice->schedule);
     }
-    return attune_workspace_map_make(problem, &choice->schedule, own_bytes, out_map);
+    attune_schedule schedule = choice->schedule;
+    if ((choice->kernel.features & ATTUNE_FEATURE_OWN_SPLITS) != 0) {
+        schedule.splits = 1; /* own_bytes has what they leave */
+    }
+    return attune_workspace_map_make(problem, &schedule, own_bytes, out_map);
 }
 
 /* Sets the plan's choice and its workspace. */

@@ -127,9 +127,10 @@ typedef struct attune_layout {
 #define ATTUNE_FEATURE_COUNT         29
 
 /* What only rows declare, for the schedule: without the bit a row is given no tile but its own, one split, no pack. */
-#define ATTUNE_FEATURE_ANY_TILE (UINT64_C(1) << 61) /* honours any tile_rows and tile_keys, 4 to 128 */
-#define ATTUNE_FEATURE_SPLITS   (UINT64_C(1) << 62) /* leaves partial results and merges them, if splits > 1 */
-#define ATTUNE_FEATURE_PACK     (UINT64_C(1) << 63) /* shares a tile's rows among pack query heads of a group */
+#define ATTUNE_FEATURE_OWN_SPLITS (UINT64_C(1) << 60) /* as many splits as row_splits says, in workspace of its own */
+#define ATTUNE_FEATURE_ANY_TILE   (UINT64_C(1) << 61) /* honours any tile_rows and tile_keys, 4 to 128 */
+#define ATTUNE_FEATURE_SPLITS     (UINT64_C(1) << 62) /* leaves partial results and merges them, if splits > 1 */
+#define ATTUNE_FEATURE_PACK       (UINT64_C(1) << 63) /* shares a tile's rows among pack query heads of a group */
 
 /* A validated problem: nothing in it contradicts docs/semantics.md or itself, and no product of its extents overflows.
  * It holds no pointer and no value that may change from run to run, so two equal problems share a plan. Padding is
@@ -190,8 +191,8 @@ typedef struct attune_workspace_region {
 } attune_workspace_region;
 
 typedef struct attune_workspace_map {
-    attune_workspace_region partial_o;   /* f32 (split, batch * heads, row, Dv), for splits > 1 */
-    attune_workspace_region partial_lse; /* f32 (split, batch * heads, row), for splits > 1 */
+    attune_workspace_region partial_o;   /* f32 (split, batch * heads, row, Dv), for splits > 1 that are not its own */
+    attune_workspace_region partial_lse; /* f32 (split, batch * heads, row), likewise */
     attune_workspace_region own;         /* what the backend's workspace_bytes asked for */
     uint64_t size_bytes;
 } attune_workspace_map;
@@ -349,6 +350,11 @@ typedef struct attune_backend {
 
     /* A backend's own additions by name; returns NULL for what it does not know. NULL: none. */
     void *(*extension)(const char *name);
+
+    /* Parts that a row with ATTUNE_FEATURE_OWN_SPLITS processes the keys in: of those tiles that it cuts at all, at
+     * most. What they leave is in what workspace_bytes asks for. 1: none, and the row is passed over unless it was
+     * asked for by name. request: the caller's, which may be ignored; 0: automatic. NULL: no row has the bit. */
+    int32_t (*row_splits)(void *device, int32_t row, const attune_problem *problem, int32_t request);
 } attune_backend;
 
 /* The one symbol that a module, attune_<name>.so, exports. Returns NULL, after host->fail with INCOMPATIBLE, when it

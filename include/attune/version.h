@@ -15,7 +15,7 @@
 /* What a backend module and its host must agree on; see backend.h. Major: layouts changed, refuse each other. Minor:
  * something was added at the end of a struct. */
 #define ATTUNE_BACKEND_ABI_MAJOR 1
-#define ATTUNE_BACKEND_ABI_MINOR 0
+#define ATTUNE_BACKEND_ABI_MINOR 1
 
 #if defined(__GNUC__)
 #    define ATTUNE_API                               __attribute__((visibility("default")))

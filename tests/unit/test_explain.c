@@ -226,6 +226,62 @@ static void test_text_with_wrong_arguments(void **state) {
     assert_int_equal(attune_explanation_format(&explanation, text, sizeof text, &length), ATTUNE_INVALID_ARGUMENT);
 }
 
+/* ---- Splits that the backend chooses ---- */
+
+static int32_t splits_of_backend;
+
+static int32_t row_splits(void *device, int32_t row, const attune_problem *problem, int32_t request) {
+    (void)device, (void)row, (void)problem;
+    return request == 0 ? splits_of_backend : request;
+}
+
+static attune_forward_args set_own_splits(int32_t splits) {
+    attune_forward_args args = test_forward_args(memory, 2, 16, 4, 8);
+    set_rows();
+    fake.rows[1].features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_ANY_TILE | ATTUNE_FEATURE_OWN_SPLITS;
+    fake.backend.row_splits = row_splits;
+    splits_of_backend = splits;
+    args.causal = true;
+    return args;
+}
+
+/* What parts leave is then the backend's, too. */
+static void test_splits_that_the_backend_chooses(void **state) {
+    (void)state;
+    attune_forward_args args = set_own_splits(5);
+    fake.own_bytes = 512;
+    const attune_explanation explanation = explain(&args);
+    assert_true(explanation.splits == 5 && explanation.grid[1] == 5);
+    assert_int_equal(explanation.workspace_bytes, 512);
+    args.splits = 2;
+    assert_int_equal(explain(&args).splits, 2);
+    fake.backend.row_splits = NULL;
+    assert_int_equal(explain(&args).splits, 1);
+}
+
+/* Such a row leaves what it would not split to others, but to a request by name. */
+static void test_a_row_that_would_not_split(void **state) {
+    (void)state;
+    attune_refusal refusals[2];
+    attune_forward_args args = set_own_splits(1);
+    attune_explanation explanation = attune_explanation_init();
+    explanation.refusals = refusals;
+    explanation.refusal_capacity = 2;
+    fake.rows[2] = fake.rows[1];
+    fake.rows[2].name = "whole";
+    fake.rows[2].features = ATTUNE_FEATURE_CAUSAL;
+    fake.row_count = 3;
+    assert_int_equal(attune_explain(&fake.device, ATTUNE_OP_FORWARD, &args, &explanation), ATTUNE_OK);
+    assert_string_equal(explanation.kernel, "whole");
+    assert_string_equal(refusals[1].kernel, "general");
+    assert_string_equal(refusals[1].reason, "it splits the keys, which would gain too little here");
+    args.splits = 3;
+    assert_string_equal(explain(&args).kernel, "general");
+    args.splits = 0;
+    args.kernel = "general";
+    assert_string_equal(explain(&args).kernel, "general");
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void) {
@@ -239,6 +295,8 @@ int main(void) {
         TEST(test_text_of_bounds_and_refusals),
         TEST(test_text_is_cut_to_its_capacity),
         TEST(test_text_with_wrong_arguments),
+        TEST(test_splits_that_the_backend_chooses),
+        TEST(test_a_row_that_would_not_split),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
