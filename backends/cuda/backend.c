@@ -39,6 +39,7 @@ static const attune_backend backend = {
     .kernels = attune_cuda_kernels,
     .row_runnable = attune_cuda_row_runnable,
     .row_accepts = attune_cuda_row_accepts,
+    .row_splits = attune_cuda_row_splits,
     .workspace_bytes = attune_cuda_workspace_bytes,
     .plan_build = attune_cuda_plan_build,
     .plan_release = attune_cuda_plan_release,

@@ -141,6 +141,7 @@ static void set_limits(struct attune_cuda_device *device, const int facts[FACT_C
     limits->peak_flops = 2.0 * lanes * facts[PROCESSORS] * 1e3 * facts[CLOCK_KHZ];
     /* Double data rate: two transfers a clock. */
     limits->peak_bytes_per_second = 2.0 * 1e3 * facts[MEMORY_CLOCK_KHZ] * facts[MEMORY_BUS_BITS] / 8.0;
+    attune_cuda_host->limits_override(limits);
 }
 
 /* CUDA C++ Programming Guide, "Programmatic Dependent Launch and Synchronization": since 9.0, and in what is captured

@@ -39,7 +39,11 @@ struct attune_cuda_family {
     /* What is added to the row's symbol to name each kernel that runs beside the main one, up to a NULL or the last. */
     const char *beside[ATTUNE_CUDA_BESIDE_MAX];
     /* Of the workspace's own region, whose bytes are undefined when a launch begins. NULL: none. */
-    uint64_t (*workspace_bytes)(const attune_kernel_row *row, const attune_problem *problem);
+    uint64_t (*workspace_bytes)(const struct attune_cuda_device *device, const attune_kernel_row *row,
+                                const attune_problem *problem, const attune_schedule *schedule);
+    /* Of rows with ATTUNE_FEATURE_OWN_SPLITS. request: 0: automatic. */
+    int32_t (*splits)(const struct attune_cuda_device *device, const attune_kernel_row *row,
+                      const attune_problem *problem, int32_t request);
     /* Sets blocks and shared_bytes of a plan whose other fields are set. */
     void (*prepare)(struct attune_cuda_plan *plan);
     /* With the device's context current. */
@@ -68,6 +72,7 @@ extern const struct attune_cuda_family attune_cuda_quantize;
 const attune_kernel_row *attune_cuda_kernels(int32_t *out_count);
 bool attune_cuda_row_runnable(void *device, int32_t row, char reason[ATTUNE_REASON_MAX]);
 bool attune_cuda_row_accepts(void *device, int32_t row, const attune_problem *problem, char reason[ATTUNE_REASON_MAX]);
+int32_t attune_cuda_row_splits(void *device, int32_t row, const attune_problem *problem, int32_t request);
 uint64_t attune_cuda_workspace_bytes(void *device, int32_t row, const attune_problem *problem,
                                      const attune_schedule *schedule);
 

@@ -137,15 +137,22 @@ bool attune_cuda_row_accepts(void *device, int32_t row, const attune_problem *pr
 
 /* Of the softmax sums of what splits leave, beside the maxima in partial_lse: what is too much here is so there, and
  * core refuses it. */
-static uint64_t sum_bytes(const attune_problem *problem, const attune_schedule *schedule) {
+static uint64_t sum_bytes(const attune_kernel_row *row, const attune_problem *problem,
+                          const attune_schedule *schedule) {
     const uint64_t states = (uint64_t)(problem->batch * problem->heads_q * problem->rows);
-    return schedule->splits > 1 ? sizeof(float) * (uint64_t)schedule->splits * states : 0;
+    const bool leaves_any = schedule->splits > 1 && (row->features & ATTUNE_FEATURE_SPLITS) != 0;
+    return leaves_any ? sizeof(float) * (uint64_t)schedule->splits * states : 0;
 }
 
 uint64_t attune_cuda_workspace_bytes(void *device, int32_t row, const attune_problem *problem,
                                      const attune_schedule *schedule) {
-    (void)device;
     const struct attune_cuda_kernel *kernel = rows[row].kernel;
-    return sum_bytes(problem, schedule) +
-           (kernel->family->workspace_bytes == NULL ? 0 : kernel->family->workspace_bytes(&rows[row], problem));
+    const struct attune_cuda_family *family = kernel->family;
+    return sum_bytes(&rows[row], problem, schedule) +
+           (family->workspace_bytes == NULL ? 0 : family->workspace_bytes(device, &rows[row], problem, schedule));
+}
+
+int32_t attune_cuda_row_splits(void *device, int32_t row, const attune_problem *problem, int32_t request) {
+    const struct attune_cuda_kernel *kernel = rows[row].kernel;
+    return kernel->family->splits(device, &rows[row], problem, request);
 }

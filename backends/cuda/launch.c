@@ -95,7 +95,8 @@ void attune_cuda_functions_release(struct attune_cuda_device *device) {
 static attune_status load_functions(struct attune_cuda_device *device, const attune_plan_request *request,
                                     struct attune_cuda_plan *plan) {
     attune_status status = attune_cuda_function_get(device, request->row, &plan->loaded);
-    if (status == ATTUNE_OK && request->schedule.splits > 1) {
+    const bool merges = request->schedule.splits > 1 && (plan->row->features & ATTUNE_FEATURE_SPLITS) != 0;
+    if (status == ATTUNE_OK && merges) {
         struct attune_cuda_function merge = {.module = NULL};
         status = attune_cuda_function_get(device, ATTUNE_CUDA_ROW_sm80_merge, &merge);
         plan->merge_splits = merge.beside[0];

@@ -13,8 +13,9 @@
 enum { LSE_AXIS_S = 2 };
 enum { LANES = 32 };
 
-static uint64_t workspace_bytes(const attune_kernel_row *row, const attune_problem *problem) {
-    (void)row;
+static uint64_t workspace_bytes(const struct attune_cuda_device *device, const attune_kernel_row *row,
+                                const attune_problem *problem, const attune_schedule *schedule) {
+    (void)device, (void)row, (void)schedule;
     return (uint64_t)attune_layout_elements(&problem->operand[ATTUNE_OPERAND_LSE]) * sizeof(float);
 }
 

@@ -10,8 +10,9 @@
 #include "attune/backend_util.h"
 #include "backends/cuda/kernel.h"
 
-static uint64_t workspace_bytes(const attune_kernel_row *row, const attune_problem *problem) {
-    (void)row;
+static uint64_t workspace_bytes(const struct attune_cuda_device *device, const attune_kernel_row *row,
+                                const attune_problem *problem, const attune_schedule *schedule) {
+    (void)device, (void)row, (void)schedule;
     const int64_t descales = attune_layout_elements(&problem->operand[ATTUNE_OPERAND_DESCALE]);
     return problem->descale_given ? 0 : sizeof(float) * (uint64_t)descales;
 }

@@ -119,7 +119,9 @@ static uint64_t counted_values(const attune_kernel_row *row, const attune_proble
     return turns + (problem->dtype == ATTUNE_DTYPE_F16 ? ATTUNE_SM90_LARGEST : 0);
 }
 
-static uint64_t workspace_bytes(const attune_kernel_row *row, const attune_problem *problem) {
+static uint64_t workspace_bytes(const struct attune_cuda_device *device, const attune_kernel_row *row,
+                                const attune_problem *problem, const attune_schedule *schedule) {
+    (void)device, (void)schedule;
     const uint64_t tile_values = dq_tile_floats(row) + 2 * row_values(row);
     return (workspace_tiles(row, problem) * tile_values + counted_values(row, problem)) * sizeof(float);
 }

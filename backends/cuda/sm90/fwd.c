@@ -153,8 +153,9 @@ static bool accepts(const struct attune_cuda_device *device, const attune_kernel
 
 /* ---- Plans ---- */
 
-static uint64_t workspace_bytes(const attune_kernel_row *row, const attune_problem *problem) {
-    (void)problem;
+static uint64_t workspace_bytes(const struct attune_cuda_device *device, const attune_kernel_row *row,
+                                const attune_problem *problem, const attune_schedule *schedule) {
+    (void)device, (void)problem, (void)schedule;
     return has_counter(row) ? sizeof(int32_t) : 0;
 }
 
