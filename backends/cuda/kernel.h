@@ -8,6 +8,7 @@
 
 #include "backends/cuda/device.h"
 #include "backends/cuda/operand.h"
+#include "backends/cuda/sm90/cut.h"
 
 /* The lines of kernels.def: ATTUNE_CUDA_ROW_sm80_merge, ... */
 enum {
@@ -26,7 +27,8 @@ struct attune_cuda_plan {
     attune_problem problem;
     attune_schedule schedule;
     attune_workspace_map workspace;
-    unsigned blocks; /* of the grid, all along x */
+    attune_sm90_cut cut; /* of the Hopper forward's tiles, in rows that cut them */
+    unsigned blocks;     /* of the grid, all along x */
     unsigned threads;
     unsigned shared_bytes; /* dynamic */
 };
@@ -62,6 +64,7 @@ struct attune_cuda_kernel {
 extern const struct attune_cuda_family attune_cuda_general_forward;
 extern const struct attune_cuda_family attune_cuda_general_backward;
 extern const struct attune_cuda_family attune_cuda_hopper_forward;
+extern const struct attune_cuda_family attune_cuda_hopper_split;
 extern const struct attune_cuda_family attune_cuda_hopper_backward;
 extern const struct attune_cuda_family attune_cuda_hopper_decode;
 extern const struct attune_cuda_family attune_cuda_append;

@@ -49,6 +49,12 @@
 #define FEATURES_hopper_softcap (FEATURES_hopper_general | ATTUNE_FEATURE_SOFTCAP)
 #define FAMILY_hopper_softcap   attune_cuda_hopper_forward
 
+#define FEATURES_hopper_full_split (FEATURES_hopper_full | ATTUNE_FEATURE_OWN_SPLITS)
+#define FAMILY_hopper_full_split   attune_cuda_hopper_split
+
+#define FEATURES_hopper_split ((FEATURES_hopper_general & ~ATTUNE_FEATURE_WINDOW) | ATTUNE_FEATURE_OWN_SPLITS)
+#define FAMILY_hopper_split   attune_cuda_hopper_split
+
 #define FEATURES_decode                                                                                                \
     (ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_DIAGONAL | ATTUNE_FEATURE_SOFTCAP |                \
      ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_GQA | ATTUNE_FEATURE_VARLEN_Q |                       \

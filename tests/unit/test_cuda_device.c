@@ -90,6 +90,18 @@ static void no_sequence_is_the_general_row(void **state) {
     attune_device_close(device);
 }
 
+/* A chunk of a long prompt, whose tiles are fewer than processors: unless the keys are few, too. */
+static void few_tiles_are_cut(void **state) {
+    (void)state;
+    const int64_t rows[] = {1, 128, 1, 64};
+    const int64_t keys[] = {1, 65536, 1, 64};
+    const attune_explanation cut = explain(rows, keys);
+    assert_string_equal(cut.kernel, "sm90_forward_f16_d64_split");
+    assert_in_range(cut.splits, 2, 16);
+    assert_true(cut.workspace_bytes > 0);
+    assert_string_equal(explain(rows, rows).kernel, "sm90_forward_f16_d64_full_short");
+}
+
 static void decode_takes_the_least_tile_that_holds_the_rows(void **state) {
     (void)state;
     static const struct {
@@ -302,6 +314,7 @@ int main(void) {
         TEST(tiles_past_31_bits_are_the_general_rows),
         TEST(tiles_past_63_bits_are_the_general_rows),
         TEST(no_sequence_is_the_general_row),
+        TEST(few_tiles_are_cut),
         TEST(decode_takes_the_least_tile_that_holds_the_rows),
         TEST(a_handle_on_1_while_0_is_current),
         TEST(memory_of_the_other_device_is_refused),

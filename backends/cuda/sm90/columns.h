@@ -56,7 +56,7 @@ constexpr int STAGES = columns::STAGES;
 
 constexpr int LANES = 32;
 constexpr unsigned ALL_LANES = 0xFFFFFFFFu;
-constexpr int WARPGROUP = 128;
+constexpr int WARPGROUP = ATTUNE_SM90_WARPGROUP;
 constexpr int WARPGROUP_ROWS = ATTUNE_SM90_WARPGROUP_ROWS;
 
 /* ---- Shared memory ---- */

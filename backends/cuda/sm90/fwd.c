@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "backends/cuda/sm90/fwd.h"
+#include "backends/cuda/sm90/fwd_host.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "attune/backend_util.h"
-#include "backends/cuda/kernel.h"
 #include "backends/cuda/sm90/bind.h"
 #include "core/portable/mask.h"
 #include "core/portable/softmax.h"
@@ -40,7 +39,7 @@ static bool is_for_few_keys(const attune_kernel_row *row) {
 
 /* Query heads of a group that share a tile's rows: where sequences are short, all, so that a tile has more than a few
  * rows that exist, and K and V are read once for the group. */
-static int64_t pack_heads(const attune_kernel_row *row, const attune_problem *problem) {
+static int64_t heads_to_pack(const attune_kernel_row *row, const attune_problem *problem) {
     const int64_t group = problem->heads_q / attune_max(1, problem->heads_kv);
     const attune_layout *q = &problem->operand[ATTUNE_OPERAND_Q];
     if (group <= 1 || group > row->tile_rows || q->stride[AXIS_H] == 0) {
@@ -53,6 +52,10 @@ static int64_t pack_heads(const attune_kernel_row *row, const attune_problem *pr
     const int64_t tiles_apart = attune_ceil_div(rows, row->tile_rows) * group;
     const int64_t tiles_packed = attune_ceil_div(rows, row->tile_rows / group);
     return 10 * tiles_packed <= 7 * tiles_apart ? group : 1;
+}
+
+int64_t attune_sm90_forward_pack(const attune_kernel_row *row, const attune_problem *problem) {
+    return is_general(row) ? heads_to_pack(row, problem) : 1;
 }
 
 /* False if they are more than an int32 counts, with a work-group's fetches past the last one. */
@@ -132,8 +135,8 @@ static bool accepts_keys(const attune_kernel_row *row, const attune_problem *pro
            refuse(reason, "keys that a row sees", keys_seen(problem), most);
 }
 
-static bool accepts(const struct attune_cuda_device *device, const attune_kernel_row *row,
-                    const attune_problem *problem, char reason[ATTUNE_REASON_MAX]) {
+bool attune_sm90_forward_accepts(const struct attune_cuda_device *device, const attune_kernel_row *row,
+                                 const attune_problem *problem, char reason[ATTUNE_REASON_MAX]) {
     (void)device;
     if (!accepts_sizes(row, problem, reason) || !accepts_keys(row, problem, reason) ||
         !accepts_layouts(problem, reason)) {
@@ -143,7 +146,7 @@ static bool accepts(const struct attune_cuda_device *device, const attune_kernel
         snprintf(reason, ATTUNE_REASON_MAX, "scores are not capped, and this row caps them");
         return false;
     }
-    if (!is_general(row) && pack_heads(row, problem) > 1) {
+    if (!is_general(row) && heads_to_pack(row, problem) > 1) {
         snprintf(reason, ATTUNE_REASON_MAX, "%" PRId64 " rows fill its tiles badly; the general row packs heads",
                  problem->rows);
         return false;
@@ -161,7 +164,7 @@ static uint64_t workspace_bytes(const struct attune_cuda_device *device, const a
 
 static void prepare(struct attune_cuda_plan *plan) {
     int32_t tiles = 0;
-    (void)count_tiles(plan->row, &plan->problem, pack_heads(plan->row, &plan->problem), &tiles);
+    (void)count_tiles(plan->row, &plan->problem, attune_sm90_forward_pack(plan->row, &plan->problem), &tiles);
     plan->blocks = (unsigned)attune_min(tiles, plan->device->processors);
     plan->shared_bytes = (unsigned)plan->row->shared_bytes;
 }
@@ -172,8 +175,8 @@ static void *address(const attune_bindings *bindings, attune_operand which) {
     return (char *)bindings->operand[which].data + bindings->operand[which].byte_offset;
 }
 
-static attune_sm90_operand operand(const attune_problem *problem, const attune_bindings *bindings,
-                                   attune_operand which) {
+attune_sm90_operand attune_sm90_operand_bind(const attune_problem *problem, const attune_bindings *bindings,
+                                             attune_operand which) {
     attune_sm90_operand made = {.data = NULL};
     if (attune_problem_has(problem, which)) {
         made.data = address(bindings, which);
@@ -331,16 +334,16 @@ static void set_pages(int32_t tile_keys, const attune_problem *problem, attune_s
 static void set_general(const struct attune_cuda_plan *plan, const attune_bindings *bindings,
                         attune_sm90_forward_params *params) {
     const attune_problem *problem = &plan->problem;
-    params->direct_o = operand(problem, bindings, ATTUNE_OPERAND_O);
-    params->cu_seqlens_q = operand(problem, bindings, ATTUNE_OPERAND_CU_SEQLENS_Q);
-    params->cu_seqlens_k = operand(problem, bindings, ATTUNE_OPERAND_CU_SEQLENS_K);
-    params->seqused_q = operand(problem, bindings, ATTUNE_OPERAND_SEQUSED_Q);
-    params->seqused_k = operand(problem, bindings, ATTUNE_OPERAND_SEQUSED_K);
-    params->block_table = operand(problem, bindings, ATTUNE_OPERAND_BLOCK_TABLE);
+    params->direct_o = attune_sm90_operand_bind(problem, bindings, ATTUNE_OPERAND_O);
+    params->cu_seqlens_q = attune_sm90_operand_bind(problem, bindings, ATTUNE_OPERAND_CU_SEQLENS_Q);
+    params->cu_seqlens_k = attune_sm90_operand_bind(problem, bindings, ATTUNE_OPERAND_CU_SEQLENS_K);
+    params->seqused_q = attune_sm90_operand_bind(problem, bindings, ATTUNE_OPERAND_SEQUSED_Q);
+    params->seqused_k = attune_sm90_operand_bind(problem, bindings, ATTUNE_OPERAND_SEQUSED_K);
+    params->block_table = attune_sm90_operand_bind(problem, bindings, ATTUNE_OPERAND_BLOCK_TABLE);
     params->batch = (int32_t)problem->batch;
     params->head_dim_v = (int32_t)problem->head_dim_v;
     params->o_is_f32 = problem->operand[ATTUNE_OPERAND_O].dtype == ATTUNE_DTYPE_F32;
-    params->pack = (int32_t)pack_heads(plan->row, problem);
+    params->pack = (int32_t)attune_sm90_forward_pack(plan->row, problem);
     params->tile_places = plan->row->tile_rows / params->pack;
     if (problem->page_size > 0) {
         set_pages(plan->row->tile_keys, problem, params);
@@ -353,28 +356,13 @@ static void set_general(const struct attune_cuda_plan *plan, const attune_bindin
 
 /* ---- Launching ---- */
 
-static attune_status clear_counter(const struct attune_cuda_plan *plan, CUstream stream,
-                                   const attune_bindings *bindings, attune_sm90_forward_params *params) {
-    if (!has_counter(plan->row)) {
-        return ATTUNE_OK;
-    }
-    char *workspace = (char *)bindings->workspace.data + bindings->workspace.byte_offset;
-    params->tile_counter = (int32_t *)(void *)(workspace + plan->workspace.own.offset);
-    const struct attune_cuda_api *api = plan->device->api;
-    return attune_cuda_check(
-        api, api->MemsetD8Async((CUdeviceptr)(uintptr_t)params->tile_counter, 0, sizeof(int32_t), stream),
-        "cuMemsetD8Async");
-}
-
-static attune_status launch(const struct attune_cuda_plan *plan, CUstream stream, const attune_bindings *bindings) {
+attune_status attune_sm90_forward_fill(const struct attune_cuda_plan *plan, const attune_bindings *bindings,
+                                       attune_sm90_forward_params *out_params) {
     const attune_problem *problem = &plan->problem;
-    if (plan->blocks == 0) {
-        return ATTUNE_OK;
-    }
     const int32_t group = (int32_t)(problem->heads_q / problem->heads_kv);
-    attune_sm90_forward_params params = {
-        .lse = operand(problem, bindings, ATTUNE_OPERAND_LSE),
-        .sink = operand(problem, bindings, ATTUNE_OPERAND_SINK),
+    const attune_sm90_forward_params params = {
+        .lse = attune_sm90_operand_bind(problem, bindings, ATTUNE_OPERAND_LSE),
+        .sink = attune_sm90_operand_bind(problem, bindings, ATTUNE_OPERAND_SINK),
         .heads_q = (int32_t)problem->heads_q,
         .group = group,
         .rows = (int32_t)problem->rows,
@@ -387,17 +375,37 @@ static attune_status launch(const struct attune_cuda_plan *plan, CUstream stream
         .v_step = attune_sm90_steps_of(problem, ATTUNE_OPERAND_V),
         .o_step = attune_sm90_steps_of(problem, ATTUNE_OPERAND_O),
     };
-    (void)count_tiles(plan->row, problem, 1, &params.tiles);
-    set_score(bindings->scale, (double)attune_f32_softcap(problem), &params);
+    *out_params = params;
+    (void)count_tiles(plan->row, problem, 1, &out_params->tiles);
+    set_score(bindings->scale, (double)attune_f32_softcap(problem), out_params);
     if (is_general(plan->row)) {
-        set_general(plan, bindings, &params);
+        set_general(plan, bindings, out_params);
     }
-    attune_status status = set_maps(plan, bindings, &params);
-    if (status == ATTUNE_OK) {
-        status = clear_counter(plan, stream, bindings, &params);
+    return set_maps(plan, bindings, out_params);
+}
+
+attune_status attune_sm90_forward_count(const struct attune_cuda_plan *plan, CUstream stream,
+                                        const attune_bindings *bindings, uint64_t offset,
+                                        attune_sm90_forward_params *params) {
+    char *workspace = (char *)bindings->workspace.data + bindings->workspace.byte_offset;
+    params->tile_counter = (int32_t *)(void *)(workspace + plan->workspace.own.offset + offset);
+    const struct attune_cuda_api *api = plan->device->api;
+    return attune_cuda_check(
+        api, api->MemsetD8Async((CUdeviceptr)(uintptr_t)params->tile_counter, 0, sizeof(int32_t), stream),
+        "cuMemsetD8Async");
+}
+
+static attune_status launch(const struct attune_cuda_plan *plan, CUstream stream, const attune_bindings *bindings) {
+    attune_sm90_forward_params params;
+    if (plan->blocks == 0) {
+        return ATTUNE_OK;
+    }
+    attune_status status = attune_sm90_forward_fill(plan, bindings, &params);
+    if (status == ATTUNE_OK && has_counter(plan->row)) {
+        status = attune_sm90_forward_count(plan, stream, bindings, 0, &params);
     }
     return status == ATTUNE_OK ? attune_cuda_launch(plan, stream, &params) : status;
 }
 
 const struct attune_cuda_family attune_cuda_hopper_forward = {
-    .accepts = accepts, .workspace_bytes = workspace_bytes, .prepare = prepare, .launch = launch};
+    .accepts = attune_sm90_forward_accepts, .workspace_bytes = workspace_bytes, .prepare = prepare, .launch = launch};

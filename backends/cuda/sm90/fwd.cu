@@ -14,6 +14,7 @@
  */
 #include "backends/cuda/sm90/load.h"
 #include "backends/cuda/sm90/mma.h"
+#include "backends/cuda/sm90/part.h"
 #include "backends/cuda/sm90/store.h"
 
 namespace {
@@ -186,7 +187,7 @@ struct consumer {
         for (int row = 0; row < 2; row++) {
             const int place = place_of_row(p, row_of_thread(at) + 8 * row);
             uint32_t seen = scores_before(keys_end(p, at, place) - base);
-            if constexpr (GENERAL) {
+            if constexpr (WINDOWS) {
                 seen &= ~scores_before(keys_begin(at, place) - base);
             }
             hide_unset(scores, row, seen);
@@ -260,10 +261,22 @@ struct consumer {
         }
     }
 
+    /* Whether the tile in hand is a part of one, in all lanes alike. */
+    INLINE bool is_part() const {
+        return SPLITS && __any_sync(ALL_LANES, state_in_slot(slot) != NO_STATE);
+    }
+
     /* LSE, and what O is to be multiplied by. Of the four lanes that share two rows, the even ones see to the upper
-     * one. */
+     * one. A part leaves what its rows have come to. */
     INLINE void finish_rows() {
         const tile &at = tile_in_slot(slot);
+        if (is_part()) {
+            leave_rows_of_part(rows, find_state(p, state_in_slot(slot), index));
+            rows.factor[0] = factor_due(rows, 0);
+            rows.factor[1] = factor_due(rows, 1);
+            pin(rows.factor);
+            return;
+        }
         const int which = lane % 2;
         const output_row row = find_output_row(p, at, row_of_thread(at) + 8 * which);
         const float reference = which == 0 ? rows.reference[0] : rows.reference[1];
@@ -276,17 +289,30 @@ struct consumer {
         pin(rows.factor);
     }
 
+    INLINE void store_directly(const tile &at) {
+        if constexpr (SPLITS) {
+            if (is_part()) {
+                leave_output_of_part(output, find_state(p, state_in_slot(slot), index));
+                return;
+            }
+        }
+        for (int which = 0; which < 2; which++) {
+            const output_row row = find_output_row(p, at, row_of_thread(at) + 8 * which);
+            if (row.exists) {
+                store_output_row(p, at, row, which, output);
+            }
+        }
+    }
+
     INLINE void finish_tile() {
         const tile &at = tile_in_slot(slot);
         scale_output(rows.factor);
-        const bool goes_directly = is_stored_directly(p, at, index);
+        bool goes_directly = is_stored_directly(p, at, index);
+        if constexpr (SPLITS) {
+            goes_directly = goes_directly || is_part();
+        }
         if (goes_directly) {
-            for (int which = 0; which < 2; which++) {
-                const output_row row = find_output_row(p, at, row_of_thread(at) + 8 * which);
-                if (row.exists) {
-                    store_output_row(p, at, row, which, output);
-                }
-            }
+            store_directly(at);
         }
         leave_output(goes_directly);
     }
@@ -492,7 +518,7 @@ struct consumer {
     /* The turn between two tiles, in which the next one may start. passed: key tiles between those that rows here see
      * of either. */
     INLINE void join_tiles(bool ended, bool more, bool starts, int next_slot, int passed) {
-        if (GENERAL && passed > 0) {
+        if (WINDOWS && passed > 0) {
             pass_k(passed);
             find_operands(0);
         }
@@ -508,7 +534,7 @@ struct consumer {
             take_turn();
             pass_turn();
         }
-        if (GENERAL && passed > 0) {
+        if (WINDOWS && passed > 0) {
             pass_v(passed);
             find_operands(0);
         }
@@ -517,11 +543,11 @@ struct consumer {
     /* Key tiles at a tile's end that no row here sees, and for which no turn is taken. */
     INLINE int passed_before(int of_slot, const key_tile_range &of_tile) const {
         const tile &at = tile_in_slot(of_slot);
-        return GENERAL ? at.key_tiles_end - of_tile.end - turns_before(at, of_tile) : 0;
+        return WINDOWS ? at.key_tiles_end - of_tile.end - turns_before(at, of_tile) : 0;
     }
 
     INLINE void pass_before_start() {
-        if constexpr (GENERAL) {
+        if constexpr (WINDOWS) {
             const int passed = passed_before(slot, seen);
             pass_k(passed);
             pass_v(passed);
@@ -554,7 +580,7 @@ struct consumer {
             has_output = false;
             run_steps();
             const int turns = turns_after(tile_in_slot(slot), seen);
-            int passed = GENERAL ? seen.begin - tile_in_slot(slot).key_tiles_begin : 0;
+            int passed = WINDOWS ? seen.begin - tile_in_slot(slot).key_tiles_begin : 0;
             if (turns > 0) {
                 passed = end_tile_early(turns, passed);
             }
@@ -584,6 +610,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         barriers_init();
     }
     __syncthreads();
+    if constexpr (SPLITS) {
+        let_next_launch_begin(); /* the merge */
+    }
     if (warpgroup == 0) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGISTERS));
         const int warp = threadIdx.x / LANES;

@@ -14,6 +14,7 @@
 
 /* Rows of q that a warpgroup multiplies, and rows of a box of o. */
 #define ATTUNE_SM90_WARPGROUP_ROWS 64
+#define ATTUNE_SM90_WARPGROUP      128 /* threads */
 
 /* Rows and keys of a sequence, and what is added to either, stay within this, so that sums of two fit 32 bits. */
 #define ATTUNE_SM90_LENGTH_MAX (1 << 29)
@@ -37,6 +38,28 @@ typedef struct attune_sm90_cap {
     float term[ATTUNE_SM90_CAP_LONG];
     float square; /* of the largest small score */
 } attune_sm90_cap;
+
+/* What a warpgroup leaves of a part of a tile: O, and the references and sums of two rows of each thread. */
+#define ATTUNE_SM90_STATE_FLOATS(head_dim_v) (ATTUNE_SM90_WARPGROUP_ROWS * (head_dim_v) + 4 * ATTUNE_SM90_WARPGROUP)
+
+/* Columns of O that a work-group of the merge has. */
+#define ATTUNE_SM90_SLICE_COLUMNS 16
+
+/* How tiles are cut along their keys. */
+typedef struct attune_sm90_parts {
+    int32_t key_tiles; /* of a part; the last one of a tile has what is left */
+    int32_t most;      /* parts of a tile; 1: none is cut */
+    int32_t first_cut; /* that may be cut: of all tiles with full visibility, of a sequence's row tiles elsewhere */
+    float *states;     /* that parts leave, by tile, part and warpgroup */
+
+    /* Of the kernel for full visibility. */
+    int32_t units; /* tiles that are not cut, and parts */
+    int32_t work_groups;
+
+    /* Of the general kernel. */
+    int32_t packs;         /* heads of a sequence, counted in packs */
+    int32_t cut_row_tiles; /* of a sequence, that may be cut */
+} attune_sm90_parts;
 
 typedef struct attune_sm90_forward_params {
     /* Axes (d, s, h, b). The general kernel's q: (d, member of the pack, s, pack, b). o has boxes of one warpgroup. */
@@ -77,6 +100,10 @@ typedef struct attune_sm90_forward_params {
     int32_t bottom_right;
     int64_t diagonal;                  /* the shift, if not bottom_right */
     int64_t window_left, window_right; /* -1: open */
+
+    /* ---- Only kernels that cut tiles read the rest, and direct_o and head_dim_v ---- */
+
+    attune_sm90_parts parts;
 } attune_sm90_forward_params;
 
 typedef enum attune_sm90_score_change {

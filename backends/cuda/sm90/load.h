@@ -45,9 +45,9 @@ struct scout {
         return found;
     }
 
-    /* The first tiles are dealt out; where tiles differ in length, the others go to who is free. */
+    /* The first tiles are dealt out; where tiles differ in length, or are cut, the others go to who is free. */
     INLINE void fetch_number() {
-        if constexpr (FULL) {
+        if constexpr (FULL && !SPLITS) {
             number += work_groups();
         } else if (leads) {
             number = work_groups() + atomicAdd(p.tile_counter, 1);
@@ -60,8 +60,10 @@ struct scout {
     INLINE void find_tile(int slot) {
         if constexpr (GENERAL) {
             __syncwarp(); /* all lanes are past their last look at the slot */
-            search.find(p, number, &tile_in_slot(slot));
+            search.find(p, number, &tile_in_slot(slot), &state_in_slot(slot));
             __syncwarp();
+        } else if constexpr (SPLITS) {
+            set_numbered_part(p, number, &tile_in_slot(slot), &state_in_slot(slot));
         } else {
             set_numbered_tile(p, number, &tile_in_slot(slot));
         }

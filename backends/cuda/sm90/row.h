@@ -12,11 +12,17 @@ namespace {
 
 /* Which keys a row sees: all, those up to its diagonal, or whatever the general kernel's options say. That kernel with
  * softcap is one of its own: code that others jump over costs them instruction cache between tiles. */
-constexpr bool FULL = is_same_text(columns::FEATURES, "hopper_full");
+constexpr bool FULL_SPLIT = is_same_text(columns::FEATURES, "hopper_full_split");
+constexpr bool GENERAL_SPLIT = is_same_text(columns::FEATURES, "hopper_split");
+constexpr bool FULL = FULL_SPLIT || is_same_text(columns::FEATURES, "hopper_full");
 constexpr bool CAUSAL = is_same_text(columns::FEATURES, "hopper_causal");
 constexpr bool SOFTCAP = is_same_text(columns::FEATURES, "hopper_softcap");
-constexpr bool GENERAL = SOFTCAP || is_same_text(columns::FEATURES, "hopper_general");
+constexpr bool GENERAL = SOFTCAP || GENERAL_SPLIT || is_same_text(columns::FEATURES, "hopper_general");
 static_assert(FULL || CAUSAL || GENERAL, "the row is not of this family");
+
+/* Whether tiles may be cut along the keys, and whether rows may see no key of the first key tiles. */
+constexpr bool SPLITS = FULL_SPLIT || GENERAL_SPLIT;
+constexpr bool WINDOWS = GENERAL && !SPLITS;
 
 constexpr int CONSUMERS = TILE_ROWS / WARPGROUP_ROWS;
 constexpr int THREADS = WARPGROUP * (1 + CONSUMERS);

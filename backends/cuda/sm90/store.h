@@ -64,8 +64,17 @@ struct storer {
         left.count++;
     }
 
+    INLINE bool is_stored_already(const tile &at, int warpgroup) const {
+        if constexpr (SPLITS) {
+            if (state_in_slot(tiles.buffer()) != NO_STATE) {
+                return true;
+            }
+        }
+        return is_stored_directly(p, at, warpgroup);
+    }
+
     INLINE void store(const tile &at, int warpgroup) {
-        if (leads && !is_stored_directly(p, at, warpgroup)) {
+        if (leads && !is_stored_already(at, warpgroup)) {
             store_staged_output(p, at, warpgroup, output_rows(tiles.buffer(), warpgroup));
         }
     }
@@ -134,24 +143,31 @@ INLINE int64_t element_offset(const attune_sm90_operand &operand, int64_t i0, in
     return i0 * operand.stride[0] + i1 * operand.stride[1] + i2 * operand.stride[2];
 }
 
+/* Where a row of O begins. */
+INLINE int64_t output_offset(const attune_sm90_forward_params &p, const tile &at, const output_row &row) {
+    return element_offset(p.direct_o, at.batch, (GENERAL ? at.row_begin : 0) + row.place, row.head);
+}
+
+/* Two columns of the row that begins at an offset. */
+INLINE void store_output_pair(const attune_sm90_forward_params &p, int64_t first, int column, float low, float high) {
+    if (GENERAL && p.o_is_f32 != 0) {
+        *reinterpret_cast<float2 *>(static_cast<float *>(p.direct_o.data) + first + column) = {low, high};
+    } else {
+        *reinterpret_cast<uint32_t *>(static_cast<uint16_t *>(p.direct_o.data) + first + column) =
+            pack_elements(low, high);
+    }
+}
+
 /* One row of O; a thread has two columns of every eight. */
 INLINE void store_output_row(const attune_sm90_forward_params &p, const tile &at, const output_row &row, int which,
                              const float (&output)[OUTPUTS]) {
-    const int64_t first = element_offset(p.direct_o, at.batch, at.row_begin + row.place, row.head);
+    const int64_t first = output_offset(p, at, row);
     const int column_of_lane = threadIdx.x % 4 * 2;
 #pragma unroll
     for (int j = 0; j < HEAD_DIM_V / 8; j++) {
         const int column = 8 * j + column_of_lane;
-        const float low = output[4 * j + 2 * which];
-        const float high = output[4 * j + 2 * which + 1];
-        if (column >= p.head_dim_v) {
-            continue;
-        }
-        if (p.o_is_f32 != 0) {
-            *reinterpret_cast<float2 *>(static_cast<float *>(p.direct_o.data) + first + column) = {low, high};
-        } else {
-            *reinterpret_cast<uint32_t *>(static_cast<uint16_t *>(p.direct_o.data) + first + column) =
-                pack_elements(low, high);
+        if (column < p.head_dim_v) {
+            store_output_pair(p, first, column, output[4 * j + 2 * which], output[4 * j + 2 * which + 1]);
         }
     }
 }
