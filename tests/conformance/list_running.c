@@ -105,6 +105,39 @@ static void add_moving_scores(struct conform_list *list, const attune_kernel_inf
     add_if_claimed(list, row, "light_keys", &options);
 }
 
+/* Tiles cut along the keys, of rows that can: with few tiles all, and with more than a device has processors the last
+ * ones; with parts of which some rows see no key, and with references that differ from part to part. */
+static void add_splits(struct conform_list *list, const attune_kernel_info *row, attune_dtype dtype) {
+    struct conform_options options = row_options(row, dtype);
+    if (row->op != ATTUNE_OP_FORWARD || (row->features & (ATTUNE_FEATURE_SPLITS | ATTUNE_FEATURE_OWN_SPLITS)) == 0) {
+        return;
+    }
+    options.splits = 3;
+    options.rows = at_most(210, row->rows_max);
+    options.keys = 500;
+    options.causal = (row->features & ATTUNE_FEATURE_CAUSAL) != 0;
+    options.sink = true;
+    add_if_claimed(list, row, "splits", &options);
+    struct conform_options moving = options;
+    moving.values = CONFORM_VALUES_JUMPING;
+    add_if_claimed(list, row, "splits", &moving);
+    struct conform_options unseen = options;
+    unseen.keys = unseen.rows - at_most(10, unseen.rows - 1);
+    unseen.splits = 8;
+    add_if_claimed(list, row, "splits", &unseen);
+    struct conform_options many = options;
+    many.heads_q = many.heads_kv = 90;
+    many.keys = 300;
+    add_if_claimed(list, row, "splits", &many);
+    options.deterministic = true;
+    conform_options_settle(&options);
+    if (row->rows_max == 0 && conform_subject_row_claims(row, &options)) {
+        struct conform_case *repeated = conform_list_add(list, "row", "splits", &options);
+        repeated->check = conform_check_repeat;
+        repeated->variant = 9;
+    }
+}
+
 void conform_list_kernels(struct conform_list *list, const struct conform_subject *subject) {
     for (int32_t n = 0; n < subject->kernel_count; n++) {
         const attune_kernel_info *row = &subject->kernels[n];
@@ -113,6 +146,7 @@ void conform_list_kernels(struct conform_list *list, const struct conform_subjec
             add_sizes(list, row, dtypes[t]);
             add_many_tiles(list, row, dtypes[t]);
             add_moving_scores(list, row, dtypes[t]);
+            add_splits(list, row, dtypes[t]);
             for (int f = 0; f < conform_feature_count; f++) {
                 struct conform_options options = row_options(row, dtypes[t]);
                 if (conform_feature_is_in(&conform_features[f], row->op)) {

@@ -27,9 +27,12 @@ def replay(graph, problem, **options):
     assert_right(problem, **options)
 
 
-@pytest.mark.parametrize("length", [70, 1500])
-def test_planned_run_with_other_inputs(device, length):
-    problem = Problem(rows=length, keys=length + 60, heads_q=8)
+CHUNK = {"rows": 200, "keys": 8000}  # of a prompt: so few tiles that some rows cut them along the keys
+
+
+@pytest.mark.parametrize("sizes", [{"rows": 70, "keys": 130}, {"rows": 1500, "keys": 1560}, CHUNK])
+def test_planned_run_with_other_inputs(device, sizes):
+    problem = Problem(**sizes, heads_q=8)
     plan = device.plan(causal=True, **problem.tensors())
     workspace = torch.empty(plan.workspace_bytes + 1, dtype=torch.uint8, device="cuda")
     graph = capture(device, lambda stream: plan.run(stream, workspace.data_ptr()))
@@ -42,14 +45,15 @@ def test_planned_run_with_other_inputs(device, length):
     plan.close()
 
 
-def test_planned_run_with_other_lengths(device):
-    problem = Problem(batch=3, rows=1, keys=300)
-    lengths = torch.tensor([1, 200, 300], dtype=torch.int32, device="cuda")
+@pytest.mark.parametrize("rows, unit", [(1, 1), (200, 20)])
+def test_planned_run_with_other_lengths(device, rows, unit):
+    problem = Problem(batch=3, rows=rows, keys=300 * unit)
+    lengths = unit * torch.tensor([1, 200, 300], dtype=torch.int32, device="cuda")
     plan = device.plan(seqused_k=lengths, causal=True, **problem.tensors())
     workspace = torch.empty(plan.workspace_bytes + 1, dtype=torch.uint8, device="cuda")
     graph = capture(device, lambda stream: plan.run(stream, workspace.data_ptr()))
     for next_lengths in ([1, 200, 300], [2, 201, 299], [300, 17, 1], [128, 129, 127]):
-        lengths.copy_(torch.tensor(next_lengths, dtype=torch.int32))
+        lengths.copy_(unit * torch.tensor(next_lengths, dtype=torch.int32))
         replay(graph, problem, causal=True, lengths=lengths)
     del graph
     plan.close()

@@ -86,12 +86,13 @@ class Planned:
         self.stream.close()
 
 
-def test_plans_side_by_side(device):
-    """Kernels that draw their tiles from a counter, several in flight: the bits that each gives alone."""
+@pytest.mark.parametrize("rows, keys", [(1500, 1500), (200, 8000)], ids=["tiles", "parts of tiles"])
+def test_plans_side_by_side(device, rows, keys):
+    """Kernels that draw tiles, or parts of them, from a counter, several in flight: the bits that each gives alone."""
     with contextlib.ExitStack() as opened:
         every = []
         for seed in range(4):
-            problem = Problem(rows=1500, keys=1500, heads_q=8, heads_kv=8, seed=seed)
+            problem = Problem(rows=rows, keys=keys, heads_q=8, heads_kv=8, seed=seed)
             every.append(Planned(device, FORWARD, problem, causal=True, **problem.tensors()))
             opened.enter_context(contextlib.closing(every[-1]))
             torch.cuda.synchronize()
