@@ -29,6 +29,7 @@ struct attune_cuda_plan {
     attune_workspace_map workspace;
     attune_sm90_cut cut; /* of the Hopper forward's tiles, in rows that cut them */
     unsigned blocks;     /* of the grid, all along x */
+    unsigned cluster;    /* so many of them at a time share a cluster; 1: none */
     unsigned threads;
     unsigned shared_bytes; /* dynamic */
 };
@@ -46,7 +47,7 @@ struct attune_cuda_family {
     /* Of rows with ATTUNE_FEATURE_OWN_SPLITS. request: 0: automatic. */
     int32_t (*splits)(const struct attune_cuda_device *device, const attune_kernel_row *row,
                       const attune_problem *problem, int32_t request);
-    /* Sets blocks and shared_bytes of a plan whose other fields are set. */
+    /* Sets blocks and shared_bytes, and cluster if it is not 1, of a plan whose other fields are set. */
     void (*prepare)(struct attune_cuda_plan *plan);
     /* With the device's context current. */
     attune_status (*launch)(const struct attune_cuda_plan *plan, CUstream stream, const attune_bindings *bindings);
@@ -98,6 +99,7 @@ struct attune_cuda_grid {
     CUfunction function;
     const char *symbol; /* for the sentence */
     unsigned blocks, threads, shared_bytes;
+    unsigned cluster;  /* so many blocks at a time share a cluster; 0 or 1: none */
     bool waits_itself; /* for all of the launch before, with griddepcontrol.wait: it may begin earlier */
 };
 

@@ -118,6 +118,7 @@ attune_status attune_cuda_plan_build(void *handle, const attune_plan_request *re
     plan->problem = *request->problem;
     plan->schedule = request->schedule;
     plan->workspace = request->workspace;
+    plan->cluster = 1;
     plan->threads = (unsigned)row->threads;
     plan->kernel->family->prepare(plan);
 
@@ -169,8 +170,18 @@ attune_status attune_cuda_launch_grid(const struct attune_cuda_device *device, c
     if (grid->blocks == 0) {
         return ATTUNE_OK;
     }
-    CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION};
-    early.value.programmaticStreamSerializationAllowed = 1;
+    CUlaunchAttribute attributes[2];
+    unsigned count = 0;
+    if (grid->waits_itself && device->launches_overlap) {
+        attributes[count].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        attributes[count++].value.programmaticStreamSerializationAllowed = 1;
+    }
+    if (grid->cluster > 1) {
+        attributes[count].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+        attributes[count].value.clusterDim.x = grid->cluster;
+        attributes[count].value.clusterDim.y = 1;
+        attributes[count++].value.clusterDim.z = 1;
+    }
     const CUlaunchConfig config = {
         .gridDimX = grid->blocks,
         .gridDimY = 1,
@@ -180,21 +191,26 @@ attune_status attune_cuda_launch_grid(const struct attune_cuda_device *device, c
         .blockDimZ = 1,
         .sharedMemBytes = grid->shared_bytes,
         .hStream = stream,
-        .attrs = &early,
-        .numAttrs = grid->waits_itself && device->launches_overlap ? 1 : 0,
+        .attrs = attributes,
+        .numAttrs = count,
     };
     return attune_cuda_check(api, api->LaunchKernelEx(&config, grid->function, (void *[]){parameters}, NULL),
                              grid->symbol);
 }
 
 attune_status attune_cuda_launch(const struct attune_cuda_plan *plan, CUstream stream, void *parameters) {
-    const struct attune_cuda_grid grid = {plan->loaded.function, plan->kernel->symbol, plan->blocks,
-                                          plan->threads,         plan->shared_bytes,   false};
+    const struct attune_cuda_grid grid = {.function = plan->loaded.function,
+                                          .symbol = plan->kernel->symbol,
+                                          .blocks = plan->blocks,
+                                          .threads = plan->threads,
+                                          .shared_bytes = plan->shared_bytes,
+                                          .cluster = plan->cluster};
     return attune_cuda_launch_grid(plan->device, &grid, stream, parameters);
 }
 
 attune_status attune_cuda_launch_beside(const struct attune_cuda_plan *plan, int which, unsigned blocks,
                                         unsigned threads, CUstream stream, void *parameters) {
-    const struct attune_cuda_grid grid = {plan->loaded.beside[which], plan->kernel->symbol, blocks, threads, 0, false};
+    const struct attune_cuda_grid grid = {
+        .function = plan->loaded.beside[which], .symbol = plan->kernel->symbol, .blocks = blocks, .threads = threads};
     return attune_cuda_launch_grid(plan->device, &grid, stream, parameters);
 }

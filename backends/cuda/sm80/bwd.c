@@ -82,8 +82,11 @@ static attune_status launch(const struct attune_cuda_plan *plan, CUstream stream
         params.stage = stage;
         params.items = items_of(&plan->problem, (attune_cuda_backward_stage)stage);
         const int64_t blocks = attune_min(attune_ceil_div(params.items, ATTUNE_CUDA_BACKWARD_WARPS), INT_MAX);
-        const struct attune_cuda_grid grid = {plan->loaded.function, plan->kernel->symbol, (unsigned)blocks,
-                                              plan->threads,         plan->shared_bytes,   false};
+        const struct attune_cuda_grid grid = {.function = plan->loaded.function,
+                                              .symbol = plan->kernel->symbol,
+                                              .blocks = (unsigned)blocks,
+                                              .threads = plan->threads,
+                                              .shared_bytes = plan->shared_bytes};
         status = attune_cuda_launch_grid(plan->device, &grid, stream, &params);
     }
     return status;
