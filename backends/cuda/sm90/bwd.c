@@ -24,6 +24,11 @@ static bool refuse(char reason[ATTUNE_REASON_MAX], const char *what, int64_t val
     return false;
 }
 
+/* Which share a tile of keys, as a cluster. */
+static unsigned work_groups_of_tile(const attune_kernel_row *row) {
+    return row->head_dim_max > 128 ? (unsigned)row->tile_keys / ATTUNE_SM90_WIDE_KEYS : 1;
+}
+
 /* False if a launch's tiles of both kinds are more than a grid has along x. */
 static bool count_tiles(const attune_kernel_row *row, const attune_problem *problem, int32_t *out_row_tiles,
                         int32_t *out_key_tiles) {
@@ -33,7 +38,7 @@ static bool count_tiles(const attune_kernel_row *row, const attune_problem *prob
                       attune_multiply_checked(row_tiles, (uint64_t)problem->heads_q, &row_tiles) &&
                       attune_multiply_checked(key_tiles, (uint64_t)problem->batch, &key_tiles) &&
                       attune_multiply_checked(key_tiles, (uint64_t)problem->heads_kv, &key_tiles) &&
-                      row_tiles + key_tiles <= INT32_MAX;
+                      row_tiles + key_tiles * work_groups_of_tile(row) <= INT32_MAX;
     *out_row_tiles = fits ? (int32_t)row_tiles : 0;
     *out_key_tiles = fits ? (int32_t)key_tiles : 0;
     return fits;
@@ -115,7 +120,7 @@ static uint64_t row_values(const attune_kernel_row *row) {
 /* If dq is deterministic, the work-groups that have begun, and turns of each tile of rows; with f16, what is largest.
  */
 static uint64_t counted_values(const attune_kernel_row *row, const attune_problem *problem) {
-    const uint64_t turns = problem->deterministic ? workspace_tiles(row, problem) + 1 : 0;
+    const uint64_t turns = problem->deterministic ? workspace_tiles(row, problem) * work_groups_of_tile(row) + 1 : 0;
     return turns + (problem->dtype == ATTUNE_DTYPE_F16 ? ATTUNE_SM90_LARGEST : 0);
 }
 
@@ -130,7 +135,8 @@ static void prepare(struct attune_cuda_plan *plan) {
     int32_t row_tiles = 0;
     int32_t key_tiles = 0;
     (void)count_tiles(plan->row, &plan->problem, &row_tiles, &key_tiles);
-    plan->blocks = (unsigned)key_tiles;
+    plan->cluster = work_groups_of_tile(plan->row);
+    plan->blocks = (unsigned)key_tiles * plan->cluster;
     plan->shared_bytes = (unsigned)plan->row->shared_bytes;
 }
 
@@ -153,7 +159,8 @@ static int32_t section_heads(const struct attune_cuda_plan *plan) {
     const int64_t row_bytes = problem->head_dim * (attune_element_bytes(problem->dtype) + (int64_t)sizeof(float)) +
                               problem->head_dim_v * attune_element_bytes(problem->dtype);
     const int64_t head_bytes = attune_max(1, problem->rows * (problem->heads_q / problem->heads_kv) * row_bytes);
-    const int64_t even_end = attune_ceil_div(3 * (int64_t)plan->device->processors / 2, key_tiles);
+    const int64_t even_end =
+        attune_ceil_div(3 * (int64_t)plan->device->processors / 2, key_tiles * work_groups_of_tile(plan->row));
     const int64_t most = is_even || !problem->deterministic ? heads : attune_ceil_div(heads, 2);
     const int64_t wanted = attune_clamp(attune_max(l2_bytes / head_bytes, even_end), 1, most);
     return (int32_t)attune_ceil_div(heads, heads / wanted); /* no small one is left for the end */
@@ -199,7 +206,7 @@ static void set_workspace(const struct attune_cuda_plan *plan, const attune_bind
     float *end = params->row_sum + tiles * row_values(plan->row);
     if (plan->problem.deterministic) {
         params->added = (int32_t *)(void *)end;
-        end += tiles;
+        end += tiles * work_groups_of_tile(plan->row);
         params->begun = (int32_t *)(void *)end;
         end += 1;
     }

@@ -13,6 +13,10 @@
 #define ATTUNE_SM90_BESIDE_THREADS 256
 
 #define ATTUNE_SM90_CONSUMERS 2 /* warpgroups that share a tile of keys */
+
+/* Keys of a work-group for heads of more than 128 columns. A tile of more is a cluster's. */
+#define ATTUNE_SM90_WIDE_KEYS 64
+
 #define ATTUNE_SM90_ROW_MARKS 4 /* values that follow those of a tile's rows */
 #define ATTUNE_SM90_LARGEST   3 /* values that are measured for f16 */
 

@@ -8,11 +8,13 @@
 
 #include "backends/cuda/sm90/bwd_range.h"
 #include "backends/cuda/sm90/bwd_walk.h"
+#include "backends/cuda/sm90/copy.h"
 #include "backends/cuda/sm90/element.h"
 
 namespace {
 
 constexpr int BESIDE_THREADS = ATTUNE_SM90_BESIDE_THREADS;
+constexpr int DQ_ROW_BYTES = DQ_WIDTH * 2; /* as elements */
 
 INLINE int64_t element_offset(const attune_cuda_operand &operand, int64_t i0, int64_t i1, int64_t i2) {
     return i0 * operand.stride[0] + i1 * operand.stride[1] + i2 * operand.stride[2];
@@ -266,9 +268,52 @@ template <int PART> INLINE void convert_part(const attune_sm90_backward_params &
     }
 }
 
+/* A part of which four values of a thread are a pair of rows each of columns c and c + 8, as elements to shared memory:
+ * chunk c of row r at c ^ r % 8. */
+INLINE void stage_columns(const attune_sm90_backward_params &p, const row_tile &at, float factor, int part,
+                          uint32_t to) {
+    const int thread = threadIdx.x % WARPGROUP;
+    const int lane = thread % LANES;
+    const int chunk = (part * PANEL + thread / LANES * 16) / CHUNK + lane / 8 % 2;
+    const float4 *from =
+        reinterpret_cast<const float4 *>(p.dq_sum + int64_t{at.place} * DQ_TILE + part * DQ_SECOND_PART) + thread;
+#pragma unroll
+    for (int group = 0; group < TILE_ROWS / 8; group += 2) {
+        const float4 upper = from[group * WARPGROUP];
+        const float4 lower = from[(group + 1) * WARPGROUP];
+        store_matrices_transposed(
+            to + (group * 8 + lane / 16 * 8 + lane % 8) * DQ_ROW_BYTES + (chunk ^ lane % 8) * 16,
+            pack_elements(upper.x * factor, upper.y * factor), pack_elements(upper.z * factor, upper.w * factor),
+            pack_elements(lower.x * factor, lower.y * factor), pack_elements(lower.z * factor, lower.w * factor));
+    }
+}
+
+/* Parts that have columns as rows. */
+INLINE void convert_transposed(const attune_sm90_backward_params &p, const row_tile &at, float factor) {
+    __shared__ __align__(16) unsigned char tile[TILE_ROWS * DQ_ROW_BYTES];
+    const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(tile));
+    for (int part = threadIdx.x / WARPGROUP; part < CLUSTER * CONSUMERS; part += CONSUMERS) {
+        stage_columns(p, at, factor, part, to);
+    }
+    __syncthreads();
+    const int column = threadIdx.x % LANES * CHUNK;
+#pragma unroll 4
+    for (int row = threadIdx.x / LANES; row < TILE_ROWS; row += BESIDE_THREADS / LANES) {
+        if (at.row + row < at.in.rows && column < p.head_dim) {
+            uint16_t *to_row = static_cast<uint16_t *>(p.dq.data) + offset_of_row(p.dq, at, at.row + row) + column;
+            *reinterpret_cast<uint4 *>(to_row) = *reinterpret_cast<const uint4 *>(
+                tile + row * DQ_ROW_BYTES + (threadIdx.x % LANES ^ row % 8) * sizeof(uint4));
+        }
+    }
+}
+
 INLINE void convert_dq(const attune_sm90_backward_params &p, const row_tile &at) {
     static_assert(BESIDE_THREADS == CONSUMERS * WARPGROUP, "a thread for each of the consumers'");
     const float factor = p.scale / dscore_factor(p);
+    if constexpr (PAIRED) {
+        convert_transposed(p, at, factor);
+        return;
+    }
     if (threadIdx.x < WARPGROUP) {
         convert_part<0>(p, at, factor);
     } else {

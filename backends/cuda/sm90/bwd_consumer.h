@@ -108,7 +108,7 @@ struct consumer_base {
         mma_fence();
 #pragma unroll
         for (int step = 0; step < DIM / 16; step++) {
-            product<TILE_ROWS>::from_shared(c, a + column_step(step, TILE_KEYS), b + column_step(step, TILE_ROWS),
+            product<TILE_ROWS>::from_shared(c, a + column_step(step, OWN_KEYS), b + column_step(step, TILE_ROWS),
                                             step > 0);
         }
         mma_commit();
@@ -129,11 +129,11 @@ struct consumer_base {
     template <int PART_COLUMNS>
     INLINE void issue_dq(float (&dq)[PART_COLUMNS / 2], int buffer, int row, int column) const {
         const uint64_t a = matrix_descriptor(shared_address(DS_OFFSET) + buffer * DS_BYTES + row * PANEL_BYTES, 16);
-        const uint64_t b = matrix_descriptor(shared_address(K_OFFSET) + column / PANEL * TILE_KEYS * PANEL_BYTES,
-                                             TILE_KEYS * PANEL_BYTES);
+        const uint64_t b = matrix_descriptor(shared_address(K_OFFSET) + column / PANEL * OWN_KEYS * PANEL_BYTES,
+                                             OWN_KEYS * PANEL_BYTES);
         mma_fence();
 #pragma unroll
-        for (int step = 0; step < TILE_KEYS / 16; step++) {
+        for (int step = 0; step < OWN_KEYS / 16; step++) {
             product<PART_COLUMNS>::from_shared_mn(dq, a + column_step(step, TILE_ROWS),
                                                   b + descriptor_step(step * 16 * PANEL_BYTES), step > 0);
         }
@@ -396,7 +396,8 @@ struct consumer_base {
         mbarrier_wait(barrier_address(K_FULL, 0), 0);
         mbarrier_wait(barrier_address(V_FULL, 0), 0);
         if constexpr (GENERAL) {
-            clear_tail(K_OFFSET, PANELS, V_OFFSET, PANELS_V, TILE_KEYS, at.in.keys - at.key);
+            clear_tail(K_OFFSET, PANELS, V_OFFSET, PANELS_V, OWN_KEYS,
+                       PAIRED ? max(0, at.in.keys - at.key) : at.in.keys - at.key);
         }
     }
 
@@ -439,14 +440,14 @@ struct consumer_base {
             for (int i = 0; i < 4; i++) {
                 packed[i] = pack_elements(values[8 * k + 2 * i] * factor, values[8 * k + 2 * i + 1] * factor);
             }
-            store_matrices(to + k / 4 * TILE_KEYS * PANEL_BYTES + chunk * 16, packed[0], packed[1], packed[2],
+            store_matrices(to + k / 4 * OWN_KEYS * PANEL_BYTES + chunk * 16, packed[0], packed[1], packed[2],
                            packed[3]);
         }
         async_proxy_fence();
         named_barrier_sync(ALONE + index, WARPGROUP);
         if (thread == 0 && key < at.in.keys) {
             for (int panel = 0; panel < (DIM + PANEL - 1) / PANEL; panel++) {
-                store_box(map, own_keys(offset) + panel * TILE_KEYS * PANEL_BYTES, panel * PANEL, at.in.key_begin + key,
+                store_box(map, own_keys(offset) + panel * OWN_KEYS * PANEL_BYTES, panel * PANEL, at.in.key_begin + key,
                           at.head * steps.head, at.in.batch * steps.batch);
             }
             store_commit();

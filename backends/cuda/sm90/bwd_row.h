@@ -22,7 +22,12 @@ constexpr int WARPS = WARPGROUP / LANES;
 constexpr int BOX_KEYS = 64;
 constexpr int THREADS = WARPGROUP * (1 + CONSUMERS);
 static_assert(THREADS == columns::THREADS, "a warpgroup that copies, and two that multiply");
-static_assert(TILE_KEYS == (WIDE ? BOX_KEYS : CONSUMERS * BOX_KEYS), "keys of a tile");
+
+/* Wide heads of 256 columns have work-groups in clusters of two, which share a tile of keys: bwd_pair.h. */
+constexpr int OWN_KEYS = WIDE ? BOX_KEYS : CONSUMERS * BOX_KEYS; /* of a work-group */
+constexpr int CLUSTER = TILE_KEYS / OWN_KEYS;
+constexpr bool PAIRED = CLUSTER == 2;
+static_assert(TILE_KEYS == CLUSTER * OWN_KEYS && (CLUSTER == 1 || (PAIRED && HEAD_DIM == 256)), "keys of a tile");
 
 /* Tiles with what is not finite cost instructions where a step has none to spare. So a work-group whose walk meets any
  * takes a walk of its own for them; where registers do not allow for the code of two, all take that one. */
@@ -41,7 +46,11 @@ constexpr bool DQ_BY_ROWS = TILE_ROWS == CONSUMERS * WARPGROUP_ROWS;
 static_assert(DQ_BY_ROWS || TILE_ROWS == WARPGROUP_ROWS, "dq's parts cover a tile");
 
 INLINE constexpr int dq_columns(int part) {
-    return DQ_BY_ROWS ? DQ_WIDTH : !WIDE ? DQ_WIDTH / CONSUMERS : part == 0 ? 2 * PANEL : DQ_WIDTH - 2 * PANEL;
+    return DQ_BY_ROWS  ? DQ_WIDTH
+           : PAIRED    ? PANEL
+           : !WIDE     ? DQ_WIDTH / CONSUMERS
+           : part == 0 ? 2 * PANEL
+                       : DQ_WIDTH - 2 * PANEL;
 }
 
 constexpr int DQ_TILE = TILE_ROWS * DQ_WIDTH;                     /* floats in the workspace */
@@ -50,16 +59,16 @@ constexpr int DQ_PART_BYTES = WIDE ? 0 : DQ_TILE / CONSUMERS * 4; /* in shared m
 
 /* ---- Shared memory ---- */
 
-constexpr int K_BYTES = PANELS * TILE_KEYS * PANEL_BYTES;
-constexpr int V_BYTES = PANELS_V * TILE_KEYS * PANEL_BYTES;
+constexpr int K_BYTES = PANELS * OWN_KEYS * PANEL_BYTES;
+constexpr int V_BYTES = PANELS_V * OWN_KEYS * PANEL_BYTES;
 constexpr int Q_BYTES = PANELS * TILE_ROWS * PANEL_BYTES;
 constexpr int DOUT_BYTES = PANELS_V * TILE_ROWS * PANEL_BYTES;
-constexpr int DS_BYTES = TILE_KEYS / PANEL * TILE_ROWS * PANEL_BYTES; /* as elements, rows as rows */
-constexpr int WEIGHT_BYTES = WIDE ? TILE_ROWS * TILE_KEYS * 4 : 0;    /* P in f32, from one consumer to the other */
-constexpr int ROW_VALUES = TILE_ROWS + 4;                             /* one for each row, and a mark: bwd_beside.h */
+constexpr int DS_BYTES = OWN_KEYS / PANEL * TILE_ROWS * PANEL_BYTES; /* as elements, rows as rows */
+constexpr int WEIGHT_BYTES = WIDE ? TILE_ROWS * OWN_KEYS * 4 : 0;    /* P in f32, from one consumer to the other */
+constexpr int ROW_VALUES = TILE_ROWS + 4;                            /* one for each row, and a mark: bwd_beside.h */
 constexpr int ROW_BYTES = ROW_VALUES * 4;
 constexpr int CONTROL_BYTES = 256;
-constexpr int DS_BUFFERS = 2;
+constexpr int DS_BUFFERS = 2; /* where paired, its own and the other's */
 
 constexpr int K_OFFSET = 0;
 constexpr int V_OFFSET = K_OFFSET + K_BYTES;
@@ -89,13 +98,18 @@ constexpr int DS_FULL = DQ_TURN + CONSUMERS * BARRIER_BYTES;  /* wide: from the 
 constexpr int DS_EMPTY = DS_FULL + DS_BUFFERS * BARRIER_BYTES;
 constexpr int WEIGHTS_FULL = DS_EMPTY + DS_BUFFERS * BARRIER_BYTES; /* wide: the other way */
 constexpr int WEIGHTS_EMPTY = WEIGHTS_FULL + BARRIER_BYTES;
-constexpr int BARRIERS_END = WEIGHTS_EMPTY + BARRIER_BYTES;
+constexpr int OTHER_KEYS_FULL = WEIGHTS_EMPTY + BARRIER_BYTES; /* paired: columns of the other's K */
+constexpr int BARRIERS_END = OTHER_KEYS_FULL + BARRIER_BYTES;
 static_assert(BARRIERS_END <= SHARED_BYTES, "control area");
 
 /* Who has read or written shared memory by plain instructions arrives itself: racecheck does not follow an order that
  * goes by the warp to one lane's arrival. Narrow consumers do so for lse and row sums alone, wide ones also for P. */
 constexpr bool EACH_RELEASES = WIDE;
 constexpr int RELEASES = EACH_RELEASES ? WARPGROUP : WARPS; /* of a consumer */
+
+/* Paired: dS of own keys, which is written when both consumers' products have read it and the other work-group has its
+ * copy; and that copy, which the other one writes when products here have read it. */
+enum { DS_OWN, DS_OTHER };
 
 INLINE void barriers_init() {
     mbarrier_init(barrier_address(K_FULL, 0), 1);
@@ -112,11 +126,14 @@ INLINE void barriers_init() {
         mbarrier_init(barrier_address(DQ_TURN, i), 2); /* who waits for turns, and who passes them on */
     }
     for (int i = 0; i < DS_BUFFERS; i++) {
-        mbarrier_init(barrier_address(DS_FULL, i), RELEASES);
-        mbarrier_init(barrier_address(DS_EMPTY, i), RELEASES);
+        mbarrier_init(barrier_address(DS_FULL, i), PAIRED && i == DS_OTHER ? 1 : RELEASES);
+        mbarrier_init(barrier_address(DS_EMPTY, i), !PAIRED ? RELEASES : CONSUMERS * WARPS + (i == DS_OWN ? 1 : 0));
     }
     mbarrier_init(barrier_address(WEIGHTS_FULL, 0), RELEASES);
     mbarrier_init(barrier_address(WEIGHTS_EMPTY, 0), RELEASES);
+    if constexpr (PAIRED) {
+        mbarrier_init(barrier_address(OTHER_KEYS_FULL, 0), 1);
+    }
     mbarrier_init_fence();
 }
 

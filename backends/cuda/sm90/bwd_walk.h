@@ -7,6 +7,7 @@
 #define ATTUNE_CUDA_SM90_BWD_WALK_H
 
 #include "backends/cuda/sm90/bwd_row.h"
+#include "backends/cuda/sm90/cluster.h"
 #include "core/portable/mask.h"
 
 namespace {
@@ -67,10 +68,15 @@ INLINE int place_of(const attune_sm90_backward_params &p, const sequence &in, in
 
 /* ---- Walks ---- */
 
-/* What a work-group owns, and the tiles of rows that it walks over for every query head of the group. */
+INLINE int rank_in_cluster() {
+    return PAIRED ? cluster_rank() : 0;
+}
+
+/* What a work-group owns, and the tiles of rows that it walks over for every query head of the group: those that see a
+ * key of its cluster's, which goes through all of them together. */
 struct key_tile {
     sequence in;
-    int key, head;
+    int key, head;                        /* key: the first of its own */
     int tile_first, tile_past, tile_step; /* step: 1, or -1 where the last rows come first */
 
     INLINE bool is_empty() const {
@@ -107,6 +113,7 @@ INLINE key_tile find_key_tile(const attune_sm90_backward_params &p, int number) 
     at.tile_step = descends ? -1 : 1;
     at.tile_first = descends ? tiles_end - 1 : tiles_begin;
     at.tile_past = descends ? tiles_begin - 1 : tiles_end;
+    at.key += rank_in_cluster() * OWN_KEYS;
     return at;
 }
 
@@ -149,18 +156,22 @@ struct walk {
             min(ceil_div(at.in.keys, TILE_KEYS), ceil_div((tile + 1) * TILE_ROWS + at.in.right, TILE_KEYS));
         return seen - 1 - own;
     }
+    /* Each work-group of a cluster adds to columns of its own. */
+    INLINE int32_t *added() const {
+        return p.added + (place() * int64_t{CLUSTER} + rank_in_cluster());
+    }
     /* Until they have all added both parts. */
     INLINE void wait_turn() const {
         const int before = CONSUMERS * turn();
         int done;
         do {
-            asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(done) : "l"(p.added + place()) : "memory");
+            asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(done) : "l"(added()) : "memory");
         } while (done != before);
     }
     /* For a part. The release covers what this thread has waited for, and what others had done when they arrived at a
      * barrier that it has waited at. A fence before it would only be waited for, too. */
     INLINE void pass_turn() const {
-        asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(p.added + place()) : "memory");
+        asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(added()) : "memory");
     }
 };
 

@@ -1,7 +1,8 @@
 /*
  * Consumers of the backward for heads of more than 128 columns. One has S, P and dV, the other dP, dS and dK; P goes
  * from the first to the second in f32, dS the other way as elements, and each has some columns of dQ, which go to
- * memory from registers. The first runs ahead by a step, so that one's products lie under the other's softmax.
+ * memory from registers. The first runs ahead by a step, so that one's products lie under the other's softmax. How they
+ * form dQ where work-groups are paired is in bwd_pair.h.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -12,13 +13,17 @@
 
 namespace {
 
-struct wide_consumer : consumer_base {
+/* What they do whichever way dQ goes. */
+struct wide_base : consumer_base {
     ring<1> weights_buffer;
-    ring<DS_BUFFERS> dscores_buffers;
     ring<1> turns;
 
-    INLINE wide_consumer(const attune_sm90_backward_params &params, const key_tile &of, int warpgroup)
+    INLINE wide_base(const attune_sm90_backward_params &params, const key_tile &of, int warpgroup)
         : consumer_base(params, of, warpgroup) {
+    }
+
+    INLINE int dq_part() const {
+        return rank_in_cluster() * CONSUMERS + index;
     }
 
     /* In turn, if dq is deterministic: threads of the copying warpgroup wait for it and pass it on. */
@@ -27,7 +32,7 @@ struct wide_consumer : consumer_base {
             mbarrier_wait(barrier_address(DQ_TURN, index), turns.parity());
             turns.count++;
         }
-        float *to = p.dq_sum + int64_t{step.place()} * DQ_TILE + index * DQ_SECOND_PART;
+        float *to = p.dq_sum + int64_t{step.place()} * DQ_TILE + dq_part() * DQ_SECOND_PART;
 #pragma unroll
         for (int i = 0; i < VALUES; i += 4) {
             add_four(to + (i / 4 * WARPGROUP + thread) * 4, dq[i], dq[i + 1], dq[i + 2], dq[i + 3]);
@@ -66,6 +71,61 @@ struct wide_consumer : consumer_base {
         pin(weights);
         release(WEIGHTS_FULL, 0);
     }
+
+    /* ---- dP, dS, dK ---- */
+
+    /* MAY_HIDE: some pairs may be hidden; hidden then tells which. */
+    template <bool MAY_HIDE>
+    INLINE void differentiate(const float (&dscores)[SCORES], uint32_t (&dweights)[SCORES / 2],
+                              uint32_t (&hidden)[HIDDEN_WORDS]) {
+#pragma unroll
+        for (int i = 0; i < SCORES; i += 4) {
+            const float2 sum = row_sums(i / 4);
+            const float4 four = shared_weights(i);
+            const float weight[4] = {four.x, four.y, four.z, four.w};
+            float dscore[4];
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                dscore[j] = weight[j] * dscore_above(dscores[i + j], j % 2 == 0 ? sum.x : sum.y);
+                if (MAY_HIDE && __float_as_uint(weight[j]) == __float_as_uint(HIDDEN)) {
+                    dscore[j] = 0.0f;
+                    hidden[i / 32] |= 1u << (i % 32 + j);
+                }
+            }
+            dweights[i / 2] = pack_elements(dscore[0], dscore[1]);
+            dweights[i / 2 + 1] = pack_elements(dscore[2], dscore[3]);
+        }
+    }
+
+    INLINE void differentiate_step(const float (&dscores)[SCORES], uint32_t (&dweights)[SCORES / 2],
+                                   float (&dk)[HEAD_DIM / 2], bool plain) {
+        mbarrier_wait(barrier_address(WEIGHTS_FULL, 0), weights_buffer.parity());
+        weights_buffer.count++;
+        uint32_t hidden[HIDDEN_WORDS] = {};
+        if (plain) {
+            differentiate<false>(dscores, dweights, hidden);
+        } else {
+            differentiate<true>(dscores, dweights, hidden);
+        }
+        pin(dweights);
+        release(WEIGHTS_EMPTY, 0);
+        if (is_marked()) {
+            if constexpr (GENERAL) { /* without softcap lse of such a row is NaN, and so is dS */
+                add_not_finite<HEAD_DIM, true>(dk, Q_OFFSET + rows.buffer() * Q_BYTES, hidden);
+            }
+            take_out_not_finite();
+        }
+    }
+};
+
+struct wide_consumer : wide_base {
+    ring<DS_BUFFERS> dscores_buffers;
+
+    INLINE wide_consumer(const attune_sm90_backward_params &params, const key_tile &of, int warpgroup)
+        : wide_base(params, of, warpgroup) {
+    }
+
+    /* ---- S, P, dV ---- */
 
     /* This consumer's columns of a step's dQ, whose dS is there once the other one has got so far. */
     INLINE void finish_dq(float (&dv)[HEAD_DIM_V / 2], const walk &step) {
@@ -131,49 +191,6 @@ struct wide_consumer : consumer_base {
     }
 
     /* ---- dP, dS, dK ---- */
-
-    /* MAY_HIDE: some pairs may be hidden; hidden then tells which. */
-    template <bool MAY_HIDE>
-    INLINE void differentiate(const float (&dscores)[SCORES], uint32_t (&dweights)[SCORES / 2],
-                              uint32_t (&hidden)[HIDDEN_WORDS]) {
-#pragma unroll
-        for (int i = 0; i < SCORES; i += 4) {
-            const float2 sum = row_sums(i / 4);
-            const float4 four = shared_weights(i);
-            const float weight[4] = {four.x, four.y, four.z, four.w};
-            float dscore[4];
-#pragma unroll
-            for (int j = 0; j < 4; j++) {
-                dscore[j] = weight[j] * dscore_above(dscores[i + j], j % 2 == 0 ? sum.x : sum.y);
-                if (MAY_HIDE && __float_as_uint(weight[j]) == __float_as_uint(HIDDEN)) {
-                    dscore[j] = 0.0f;
-                    hidden[i / 32] |= 1u << (i % 32 + j);
-                }
-            }
-            dweights[i / 2] = pack_elements(dscore[0], dscore[1]);
-            dweights[i / 2 + 1] = pack_elements(dscore[2], dscore[3]);
-        }
-    }
-
-    INLINE void differentiate_step(const float (&dscores)[SCORES], uint32_t (&dweights)[SCORES / 2],
-                                   float (&dk)[HEAD_DIM / 2], bool plain) {
-        mbarrier_wait(barrier_address(WEIGHTS_FULL, 0), weights_buffer.parity());
-        weights_buffer.count++;
-        uint32_t hidden[HIDDEN_WORDS] = {};
-        if (plain) {
-            differentiate<false>(dscores, dweights, hidden);
-        } else {
-            differentiate<true>(dscores, dweights, hidden);
-        }
-        pin(dweights);
-        release(WEIGHTS_EMPTY, 0);
-        if (is_marked()) {
-            if constexpr (GENERAL) { /* without softcap lse of such a row is NaN, and so is dS */
-                add_not_finite<HEAD_DIM, true>(dk, Q_OFFSET + rows.buffer() * Q_BYTES, hidden);
-            }
-            take_out_not_finite();
-        }
-    }
 
     INLINE void step_of_keys(float (&dk)[HEAD_DIM / 2], const walk &step) {
         float dscores[SCORES], dq[dq_columns(1) / 2];
