@@ -21,6 +21,9 @@ namespace {
 
 constexpr bool RUNS_ON = !O_APART; /* from tile to tile */
 
+/* Which way a step's softmax goes is decided before the products are waited for, and its code fetched under them. */
+constexpr bool DECIDES_EARLY = !SOFTCAP && CONSUMERS > 2; /* others lose by it */
+
 /* Named barriers: 0 is __syncthreads; then the turns, then one for each warpgroup alone. */
 constexpr int TURN = 1;
 constexpr int ALONE = 8;
@@ -357,9 +360,9 @@ struct consumer {
         pass_turn();
     }
 
-    INLINE void wait_products() {
+    template <int COPY = 0> INLINE void wait_products() {
         find_operands(1);
-        mma_wait();
+        mma_wait<0, COPY>();
         pin(scores);
         pin(output);
         release_k();
@@ -367,20 +370,21 @@ struct consumer {
     }
 
     /* The softmax that follows lies under the products of the other warpgroups. */
-    INLINE void multiply(int key_tile) {
-        issue_products(slot);
-        wait_products();
+    template <int COPY> INLINE void end_products(int key_tile) {
+        wait_products<COPY>();
         release_q_early(key_tile);
-        if (rows.due != 0) {
+        if (rows.is_due) {
             const float factor[2] = {factor_due(rows, 0), factor_due(rows, 1)};
             scale_output(factor);
             rows.due = 0;
+            rows.is_due = false;
         }
     }
 
     /* Where some rows may not see all keys, or not have seen one yet. */
     INLINE void step_at_end(int key_tile) {
-        multiply(key_tile);
+        issue_products(slot);
+        end_products<0>(key_tile);
         change_scores(p, scores);
         hide(key_tile);
         if (softmax_by_maximum(scores, p.score_factor, false, &rows, weights)) {
@@ -389,25 +393,65 @@ struct consumer {
         pin(weights);
     }
 
-    INLINE void step_by_sum(int key_tile) {
-        multiply(key_tile);
-        bool is_done = false;
+    INLINE by_sum try_sum(float (&sum)[2]) {
         if constexpr (SOFTCAP) {
-            is_done = softmax_capped_by_sum(p, scores, &rows, weights);
+            return softmax_capped_by_sum(p, scores, &rows, weights, sum);
         } else {
-            is_done = softmax_by_sum(scores, p.score_factor, &rows, weights);
+            return softmax_by_sum(scores, p.score_factor, &rows, weights, sum);
         }
-        if (!is_done) {
-            if constexpr (SOFTCAP) {
-                change_scores(p, scores);
+    }
+
+    /* Returns whether O must be multiplied by rows.factor. */
+    INLINE bool end_by_maximum() {
+        if constexpr (SOFTCAP) {
+            change_scores(p, scores);
+        }
+        const bool moves = softmax_by_maximum(scores, p.score_factor, rows.credit == 0, &rows, weights);
+        rows.credit += moves ? -CREDIT_MOVED : 1;
+        return moves;
+    }
+
+    /* Of key tiles that all rows see, down to end. What small sums do not need lies behind their loop: a jump into code
+     * that is not at hand takes long. */
+    INLINE void run_clear_steps(int key_tile, int end) {
+#pragma unroll 1
+        while (true) {
+            issue_products(slot);
+            const bool goes_by_sum = !BY_MAXIMUM && rows.credit > 0;
+            if constexpr (!DECIDES_EARLY) {
+                end_products<0>(key_tile);
             }
-            const bool moves = softmax_by_maximum(scores, p.score_factor, rows.credit == 0, &rows, weights);
-            rows.credit += moves ? -CREDIT_MOVED : 1;
+            by_sum found = BY_SUM_NOT;
+            float sum[2];
+            if (!goes_by_sum) {
+                if constexpr (DECIDES_EARLY) {
+                    end_products<1>(key_tile);
+                }
+            } else {
+                if constexpr (DECIDES_EARLY) {
+                    end_products<2>(key_tile);
+                }
+                found = try_sum(sum);
+                if (found == BY_SUM_DONE) {
+                    pin(weights);
+                    if (--key_tile >= end) {
+                        continue;
+                    }
+                    return;
+                }
+            }
+            bool moves = false;
+            if (found == BY_SUM_NOT || !add_large_sums(&rows, sum)) {
+                moves = end_by_maximum();
+            }
             if (moves) {
                 scale_output(rows.factor);
             }
+            pin(weights);
+            if (--key_tile < end) {
+                return;
+            }
         }
-        pin(weights);
     }
 
     INLINE void pass_k(int key_tiles) {
@@ -471,9 +515,11 @@ struct consumer {
                 break;
             }
             ends_at = seen.begin;
-            for (; key_tile >= max(seen.begin, clear.begin); key_tile--) {
-                step_by_sum(key_tile);
+            const int end = max(seen.begin, clear.begin);
+            if (key_tile >= end) {
+                run_clear_steps(key_tile, end);
             }
+            key_tile = min(key_tile, end - 1);
         }
     }
 

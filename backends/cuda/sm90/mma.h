@@ -46,9 +46,9 @@ INLINE void mma_commit() {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-/* Until no more than so many groups are pending. */
-template <int PENDING = 0> INLINE void mma_wait() {
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+/* Until no more than so many groups are pending. Waits of different COPY are not made one by the compiler. */
+template <int PENDING = 0, int COPY = 0> INLINE void mma_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0; // %1" ::"n"(PENDING), "n"(COPY) : "memory");
 }
 
 /* The compiler does not know that accumulators change until the wait: this holds their uses behind it. */

@@ -30,10 +30,11 @@ struct row_pair {
     float sum[2];       /* of this thread's weights */
     float factor[2];    /* by which a move of the reference multiplies O */
     /* Moves that a step's sums have asked for: the step's own weights stay as they are, so O is multiplied when it
-     * holds them, after the next product. 0: none in this warp; else the octaves of one row, of the other, and 1, in
-     * bytes. */
+     * holds them, after the next product. The octaves of one row and of the other, in bytes. */
     uint32_t due;
-    int credit;     /* above 0: the next step may go by sum. The same in all lanes of a warp, as the next one */
+    /* The same in all lanes of a warp, and known to be: */
+    bool is_due;    /* whether due asks for a move in any of them */
+    int credit;     /* above 0: the next step may go by sum */
     int cap_misses; /* how often a polynomial for softcap was too short */
 };
 
@@ -103,6 +104,7 @@ INLINE void start_rows(row_pair *rows) {
     rows->reference[0] = rows->reference[1] = -ATTUNE_INFINITY;
     rows->sum[0] = rows->sum[1] = 0.0f;
     rows->due = 0;
+    rows->is_due = false;
 }
 
 /* Row maxima, over the four lanes that share a row. NaN is passed over, as its weight tells. */
@@ -205,7 +207,8 @@ INLINE float sum_of_lanes_row(const float (&sum_of_thread)[2]) {
 
 /* Moves references up by the powers of two in this step's sums. */
 INLINE void plan_move(row_pair *rows, const float (&sum)[2]) {
-    rows->due = 1 << 16;
+    rows->due = 0;
+    rows->is_due = true;
 #pragma unroll
     for (int row = 0; row < 2; row++) {
         const int octaves = max(0, (__float_as_int(sum_of_row(sum[row])) >> 23) - 127 - HEADROOM);
@@ -276,13 +279,20 @@ INLINE void start_credit(row_pair *rows) {
  * there are more such, and after the last one all go by tanh and maximum. */
 constexpr int CAP_MISSES = 2;
 
-/* What a step by sum does with its sums. False: they prove nothing, and the step goes by maximum. */
-INLINE bool take_sums(row_pair *rows, const float (&sum)[2]) {
-    if (__builtin_expect(are_sums_within(sum, SUM_STAYS), 1)) {
-        rows->sum[0] += sum[0];
-        rows->sum[1] += sum[1];
-        return true;
+/* What comes of a step by sum: it is done, or its sums are large, or prove nothing. */
+enum by_sum { BY_SUM_DONE, BY_SUM_LARGE, BY_SUM_NOT };
+
+INLINE by_sum add_small_sums(row_pair *rows, const float (&sum)[2]) {
+    if (!are_sums_within(sum, SUM_STAYS)) {
+        return BY_SUM_LARGE;
     }
+    rows->sum[0] += sum[0];
+    rows->sum[1] += sum[1];
+    return BY_SUM_DONE;
+}
+
+/* Whether they are not past SUM_MAX. */
+INLINE bool add_large_sums(row_pair *rows, const float (&sum)[2]) {
     if (!are_sums_within(sum, SUM_MAX)) {
         rows->credit -= CREDIT_LOST;
         return false;
@@ -293,26 +303,22 @@ INLINE bool take_sums(row_pair *rows, const float (&sum)[2]) {
     return true;
 }
 
-/* By sum while there is credit: without the pass for the maximum. A row without a reference has base -inf here, so its
- * sum is not finite, and it goes by maximum. False: it does now. */
-INLINE bool softmax_by_sum(const float (&scores)[SCORES], float factor, row_pair *rows, uint32_t (&weights)[WEIGHTS]) {
-    if (BY_MAXIMUM || rows->credit <= 0) {
-        return false;
-    }
-    float sum[2];
+/* Without the pass for the maximum. A row without a reference has base -inf here, so its sum is not finite, and it goes
+ * by maximum. */
+INLINE by_sum softmax_by_sum(const float (&scores)[SCORES], float factor, row_pair *rows, uint32_t (&weights)[WEIGHTS],
+                             float (&sum)[2]) {
     weigh_scores(scores, factor, rows->reference, weights, sum);
-    return take_sums(rows, sum);
+    return add_small_sums(rows, sum);
 }
 
 /* The same on scores that softcap has not changed yet: by the polynomial in use while all are small enough for it. */
-INLINE bool softmax_capped_by_sum(const attune_sm90_forward_params &p, float (&scores)[SCORES], row_pair *rows,
-                                  uint32_t (&weights)[WEIGHTS]) {
+INLINE by_sum softmax_capped_by_sum(const attune_sm90_forward_params &p, float (&scores)[SCORES], row_pair *rows,
+                                    uint32_t (&weights)[WEIGHTS], float (&sum)[2]) {
     const int cap = rows->cap_misses / CAP_MISSES;
-    if (BY_MAXIMUM || rows->credit <= 0 || cap >= ATTUNE_SM90_CAPS) {
-        return false;
+    if (cap >= ATTUNE_SM90_CAPS) {
+        return BY_SUM_NOT;
     }
     bool are_small;
-    float sum[2];
     if (cap == 0) {
         are_small = weigh_capped_scores<ATTUNE_SM90_CAP_SHORT>(p.cap[0], scores, rows->reference, weights, sum);
     } else {
@@ -320,9 +326,9 @@ INLINE bool softmax_capped_by_sum(const attune_sm90_forward_params &p, float (&s
     }
     if (!__all_sync(ALL_LANES, are_small)) {
         rows->cap_misses++;
-        return false;
+        return BY_SUM_NOT;
     }
-    return take_sums(rows, sum);
+    return add_small_sums(rows, sum);
 }
 
 } // namespace
