@@ -334,8 +334,10 @@ struct tile_search {
     static INLINE void set_turns(const attune_sm90_forward_params &p, tile *out_tile) {
         const int lane = threadIdx.x % LANES;
         __syncwarp();
-        const key_tile_range seen = find_seen(p, *out_tile, min(lane, CONSUMERS - 1));
-        const key_tile_range clear = find_clear(p, *out_tile, min(lane, CONSUMERS - 1));
+        int warpgroup = min(lane, CONSUMERS - 1);
+        asm volatile("" : "+r"(warpgroup)); /* else what follows from it is kept from tile to tile, and may spill */
+        const key_tile_range seen = find_seen(p, *out_tile, warpgroup);
+        const key_tile_range clear = find_clear(p, *out_tile, warpgroup);
         const int turns = __reduce_max_sync(ALL_LANES, turns_before(*out_tile, seen) + seen.end - seen.begin);
 #pragma unroll 1
         for (int i = 0; i < CONSUMERS; i++) {
