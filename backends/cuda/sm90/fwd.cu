@@ -285,7 +285,7 @@ struct consumer {
         const float reference = which == 0 ? rows.reference[0] : rows.reference[1];
         const finished_row finished = finish_row(p, reference, sum_of_lanes_row(rows.sum), row.head);
         store_lse(p, at, row, finished.lse);
-        const float factor = finished.factor * factor_due(rows, which);
+        const float factor = IS_F16 ? finished.factor * factor_due(rows, which) : finished.factor;
         const float factor_of_other = __shfl_xor_sync(ALL_LANES, factor, 1);
         rows.factor[0] = which == 0 ? factor : factor_of_other;
         rows.factor[1] = which == 0 ? factor_of_other : factor;
@@ -373,7 +373,7 @@ struct consumer {
     template <int COPY> INLINE void end_products(int key_tile) {
         wait_products<COPY>();
         release_q_early(key_tile);
-        if (rows.is_due) {
+        if (IS_F16 && rows.is_due) {
             const float factor[2] = {factor_due(rows, 0), factor_due(rows, 1)};
             scale_output(factor);
             rows.due = 0;
@@ -387,7 +387,7 @@ struct consumer {
         end_products<0>(key_tile);
         change_scores(p, scores);
         hide(key_tile);
-        if (softmax_by_maximum(scores, p.score_factor, false, &rows, weights)) {
+        if (softmax_by_maximum(scores, p.score_factor, false, &rows, weights).moves) {
             scale_output(rows.factor);
         }
         pin(weights);
@@ -406,9 +406,9 @@ struct consumer {
         if constexpr (SOFTCAP) {
             change_scores(p, scores);
         }
-        const bool moves = softmax_by_maximum(scores, p.score_factor, rows.credit == 0, &rows, weights);
-        rows.credit += moves ? -CREDIT_MOVED : 1;
-        return moves;
+        const found_by_maximum found = softmax_by_maximum(scores, p.score_factor, rows.credit == 0, &rows, weights);
+        rows.credit += found.is_fit ? 1 : -CREDIT_MOVED;
+        return found.moves;
     }
 
     /* Of key tiles that all rows see, down to end. What small sums do not need lies behind their loop: a jump into code
@@ -440,8 +440,8 @@ struct consumer {
                     return;
                 }
             }
-            bool moves = false;
-            if (found == BY_SUM_NOT || !add_large_sums(&rows, sum)) {
+            bool moves = !IS_F16;
+            if (found == BY_SUM_NOT || !add_large_sums(&rows, sum, weights)) {
                 moves = end_by_maximum();
             }
             if (moves) {
@@ -518,8 +518,8 @@ struct consumer {
             const int end = max(seen.begin, clear.begin);
             if (key_tile >= end) {
                 run_clear_steps(key_tile, end);
+                key_tile = min(key_tile, end - 1);
             }
-            key_tile = min(key_tile, end - 1);
         }
     }
 

@@ -29,8 +29,8 @@ struct row_pair {
     float reference[2]; /* -inf: no key seen yet */
     float sum[2];       /* of this thread's weights */
     float factor[2];    /* by which a move of the reference multiplies O */
-    /* Moves that a step's sums have asked for: the step's own weights stay as they are, so O is multiplied when it
-     * holds them, after the next product. The octaves of one row and of the other, in bytes. */
+    /* Of f16: moves that a step's sums have asked for: the step's own weights stay as they are, so O is multiplied when
+     * it holds them, after the next product. The octaves of one row and of the other, in bytes. */
     uint32_t due;
     /* The same in all lanes of a warp, and known to be: */
     bool is_due;    /* whether due asks for a move in any of them */
@@ -97,8 +97,23 @@ INLINE void hide_unset(float (&scores)[SCORES], int row, uint32_t seen) {
  * given to within 2^-25, too, so the sum must be large. */
 constexpr int HEADROOM = IS_F16 ? 11 : 0;
 
-/* log2 of the largest weight that a step by maximum leaves. */
+/* How far ahead of its scores a bf16 reference goes that moves by more than LAZINESS: what rises is likely to rise
+ * again, and until scores have caught up nothing need be done. f32 and bf16 hold weights down to 2^-126, so that those
+ * of 2^-90 of a row's largest are still exact. */
+constexpr int AHEAD = IS_F16 ? 0 : 24;
+
+/* log2 of the largest weight that a step by maximum leaves, and of the largest with which a step can go by sum. */
 constexpr float LAZINESS = IS_F16 ? 15.0f : 24.0f;
+constexpr float FIT = IS_F16 ? LAZINESS : 118.0f;
+
+/* Weights are not negative, so a small sum proves that none is large. Up to SUM_STAYS nothing is done. Up to SUM_MAX
+ * the weights are sound, bf16 having f32's range and f16 ending at 65,504, and their sums tell where references move
+ * to. */
+constexpr float SUM_STAYS = IS_F16 ? 0x1p13f : 0x1p24f;
+constexpr float SUM_MAX = IS_F16 ? 0x1.ffp15f : 0x1p125f;
+
+/* What a sum may be after a move by maximum: f16 has little room for it to grow. */
+constexpr float SUM_MOVED = IS_F16 ? 0x1p11f : SUM_STAYS;
 
 INLINE void start_rows(row_pair *rows) {
     rows->reference[0] = rows->reference[1] = -ATTUNE_INFINITY;
@@ -127,7 +142,9 @@ INLINE void maximum_of_scores(const float (&scores)[SCORES], float (&maximum)[2]
 INLINE void move_references(row_pair *rows, const float (&maximum)[2]) {
 #pragma unroll
     for (int row = 0; row < 2; row++) {
-        const float raised = fmaxf(rows->reference[row], maximum[row] - HEADROOM);
+        const float rise = maximum[row] - rows->reference[row]; /* infinite: of the first keys */
+        const int ahead = rise > LAZINESS && rise < ATTUNE_INFINITY ? AHEAD : 0;
+        const float raised = fmaxf(rows->reference[row], maximum[row] + (ahead - HEADROOM));
         rows->factor[row] = exp2_fast(rows->reference[row] - attune_softmax_base(raised));
         rows->sum[row] *= rows->factor[row];
         rows->reference[row] = raised;
@@ -179,17 +196,8 @@ INLINE bool weigh_capped_scores(const attune_sm90_cap &cap, float (&scores)[SCOR
     return max(largest[0], largest[1]) <= __float_as_int(cap.square);
 }
 
-/* Weights are not negative, so a small sum proves that none is large. Up to SUM_STAYS nothing is done. Up to SUM_MAX
- * the weights are sound, bf16 having f32's range and f16 ending at 65,504, and their sums tell where references move
- * to. */
-constexpr float SUM_STAYS = IS_F16 ? 0x1p13f : 0x1p24f;
-constexpr float SUM_MAX = IS_F16 ? 0x1.ffp15f : 0x1p80f;
-
-/* What a sum may be after a move by maximum: f16 has little room for it to grow. */
-constexpr float SUM_MOVED = IS_F16 ? 0x1p11f : SUM_STAYS;
-
-INLINE bool are_sums_within(const float (&sum)[2], float most) {
-    return !__any_sync(ALL_LANES, !(sum[0] <= most && sum[1] <= most)); /* false for NaN */
+INLINE bool are_within(const float (&of_row)[2], float most) {
+    return !__any_sync(ALL_LANES, !(of_row[0] <= most && of_row[1] <= most)); /* false for NaN */
 }
 
 INLINE float sum_of_row(float sum_of_thread) {
@@ -205,13 +213,19 @@ INLINE float sum_of_lanes_row(const float (&sum_of_thread)[2]) {
     return sum + __shfl_xor_sync(ALL_LANES, sum, 2);
 }
 
-/* Moves references up by the powers of two in this step's sums. */
+/* Octaves by which a step's sum asks a reference to move up. */
+INLINE int octaves_of_sum(float sum_of_thread) {
+    const int exponent = (__float_as_int(sum_of_row(sum_of_thread)) >> 23) - 127;
+    return max(0, exponent + AHEAD - HEADROOM);
+}
+
+/* f16: moves references up by the powers of two in this step's sums. */
 INLINE void plan_move(row_pair *rows, const float (&sum)[2]) {
     rows->due = 0;
     rows->is_due = true;
 #pragma unroll
     for (int row = 0; row < 2; row++) {
-        const int octaves = max(0, (__float_as_int(sum_of_row(sum[row])) >> 23) - 127 - HEADROOM);
+        const int octaves = octaves_of_sum(sum[row]);
         rows->sum[row] *= __int_as_float((127 - octaves) << 23);
         rows->reference[row] += octaves;
         rows->due |= octaves << 8 * row;
@@ -224,18 +238,43 @@ INLINE float factor_due(const row_pair &rows, int row) {
     return __int_as_float((127 - octaves) << 23);
 }
 
-/* By maximum. recentres: sums, too, have to be small afterwards. Returns whether O must be multiplied by rows->factor.
- */
-INLINE bool softmax_by_maximum(const float (&scores)[SCORES], float factor, bool recentres, row_pair *rows,
-                               uint32_t (&weights)[WEIGHTS]) {
+/* The least that f32 holds is 2^-149; from 127 octaves on it is subnormal. */
+constexpr int OCTAVES_MAX = 149;
+
+/* bf16: the same at once. Weights may be too large for O to hold, so theirs is the exponent from which the octaves are
+ * taken; what falls below it is 0, or some number below 2^-126. O is to be multiplied by rows->factor. */
+INLINE void move_now(row_pair *rows, const float (&sum)[2], uint32_t (&weights)[WEIGHTS]) {
+    uint32_t shift[2];
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+        const int octaves = min(octaves_of_sum(sum[row]), OCTAVES_MAX);
+        rows->factor[row] = __int_as_float((127 - octaves / 2) << 23) * __int_as_float((127 - (octaves + 1) / 2) << 23);
+        rows->sum[row] *= rows->factor[row];
+        rows->reference[row] += octaves;
+        shift[row] = __vneg2(octaves << 7 | octaves << 23);
+    }
+#pragma unroll
+    for (int i = 0; i < WEIGHTS; i++) {
+        weights[i] = __viaddmax_s16x2_relu(weights[i], shift[row_of_score(2 * i)], 0);
+    }
+}
+
+struct found_by_maximum {
+    bool moves;  /* O must be multiplied by rows->factor */
+    bool is_fit; /* the step would have gone by sum */
+};
+
+/* By maximum. recentres: sums, too, have to be small afterwards. */
+INLINE found_by_maximum softmax_by_maximum(const float (&scores)[SCORES], float factor, bool recentres, row_pair *rows,
+                                           uint32_t (&weights)[WEIGHTS]) {
     float maximum[2];
     float sum[2];
     maximum_of_scores(scores, maximum);
     maximum[0] *= factor;
     maximum[1] *= factor;
-    /* Written so that NaN, -inf less -inf, moves too. */
-    const bool moves = __any_sync(
-        ALL_LANES, !(maximum[0] - rows->reference[0] <= LAZINESS && maximum[1] - rows->reference[1] <= LAZINESS));
+    const float rise[2] = {maximum[0] - rows->reference[0], maximum[1] - rows->reference[1]};
+    const bool moves = !are_within(rise, LAZINESS); /* with NaN, -inf less -inf, too */
+    const bool is_fit = !moves || (!IS_F16 && are_within(rise, FIT));
     if (moves) {
         move_references(rows, maximum);
     }
@@ -243,25 +282,25 @@ INLINE bool softmax_by_maximum(const float (&scores)[SCORES], float factor, bool
     weigh_scores(scores, factor, base, weights, sum);
     rows->sum[0] += sum[0];
     rows->sum[1] += sum[1];
-    if (IS_F16 && (moves || recentres) && !are_sums_within(sum, moves ? SUM_MOVED : SUM_STAYS)) {
+    if (IS_F16 && (moves || recentres) && !are_within(sum, moves ? SUM_MOVED : SUM_STAYS)) {
         plan_move(rows, sum);
     }
-    return moves;
+    return {moves, is_fit};
 }
 
 /* A step by sum whose sum is past SUM_MAX costs a second pass over the scores, for which the other warps wait. So that
  * no data makes this much slower than going by maximum, steps by sum take credit: one that does not go well costs
- * CREDIT_LOST, a step by maximum earns 1 where references stay and costs CREDIT_MOVED where they move;
- * and a tile in whose first step single keys rule most rows starts with a debt. What a row goes through must not depend
- * on the tile that its work-group had before, so each starts anew. f16 has 4 octaves of room where bf16 has 56, so it
- * is only tried after a step by maximum, which then recentres. */
+ * CREDIT_LOST, and a step by maximum earns 1 where one by sum would have gone well. What a row goes through must not
+ * depend on the tile that its work-group had before, so each starts anew: with enough for one failure. f16 has 4
+ * octaves of room where bf16 has a hundred: it is only tried after a step by maximum, which then recentres, a tile in
+ * whose first step single keys rule most rows starts with a debt, and a move costs CREDIT_MOVED. */
 #ifdef ATTUNE_SM90_BY_MAXIMUM /* for measuring what going by sum gains */
 constexpr bool BY_MAXIMUM = true;
 #else
 constexpr bool BY_MAXIMUM = false;
 #endif
-constexpr int CREDIT_START = IS_F16 ? 0 : 1, CREDIT_START_RULED = IS_F16 ? -64 : -2;
-constexpr int CREDIT_LOST = IS_F16 ? 64 : 16, CREDIT_MOVED = IS_F16 ? 2 : 1;
+constexpr int CREDIT_START = IS_F16 ? 0 : 15, CREDIT_START_RULED = -64;
+constexpr int CREDIT_LOST = 16, CREDIT_MOVED = IS_F16 ? 2 : 0;
 
 /* Of a tile's first step: whether single keys rule most rows of a warp. */
 INLINE bool are_rows_ruled(const row_pair &rows) {
@@ -272,7 +311,7 @@ INLINE bool are_rows_ruled(const row_pair &rows) {
 }
 
 INLINE void start_credit(row_pair *rows) {
-    rows->credit = are_rows_ruled(*rows) ? CREDIT_START_RULED : CREDIT_START;
+    rows->credit = IS_F16 && are_rows_ruled(*rows) ? CREDIT_START_RULED : CREDIT_START;
 }
 
 /* Steps of a tile in which a polynomial for softcap may prove too short. The next one is for the steps after this, if
@@ -283,7 +322,7 @@ constexpr int CAP_MISSES = 2;
 enum by_sum { BY_SUM_DONE, BY_SUM_LARGE, BY_SUM_NOT };
 
 INLINE by_sum add_small_sums(row_pair *rows, const float (&sum)[2]) {
-    if (!are_sums_within(sum, SUM_STAYS)) {
+    if (!are_within(sum, SUM_STAYS)) {
         return BY_SUM_LARGE;
     }
     rows->sum[0] += sum[0];
@@ -292,14 +331,18 @@ INLINE by_sum add_small_sums(row_pair *rows, const float (&sum)[2]) {
 }
 
 /* Whether they are not past SUM_MAX. */
-INLINE bool add_large_sums(row_pair *rows, const float (&sum)[2]) {
-    if (!are_sums_within(sum, SUM_MAX)) {
+INLINE bool add_large_sums(row_pair *rows, const float (&sum)[2], uint32_t (&weights)[WEIGHTS]) {
+    if (!are_within(sum, SUM_MAX)) {
         rows->credit -= CREDIT_LOST;
         return false;
     }
     rows->sum[0] += sum[0];
     rows->sum[1] += sum[1];
-    plan_move(rows, sum);
+    if constexpr (IS_F16) {
+        plan_move(rows, sum);
+    } else {
+        move_now(rows, sum, weights);
+    }
     return true;
 }
 
