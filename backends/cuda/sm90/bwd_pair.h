@@ -23,14 +23,6 @@ INLINE void load_matrices_transposed(uint32_t from, uint32_t *to) {
                  : "memory");
 }
 
-/* Says that registers hold nothing yet: else the compiler carries them over from the step before. */
-template <int N> INLINE void leave_undefined(float (&registers)[N]) {
-#pragma unroll
-    for (int i = 0; i < N; i++) {
-        asm volatile("" : "=f"(registers[i]));
-    }
-}
-
 struct paired_consumer : wide_base {
     uint32_t other_keys[OWN_KEYS / 4]; /* of the other's K^T: this consumer's columns, as an operand */
     ring<1> dscores_buffer;
@@ -151,12 +143,7 @@ struct paired_consumer : wide_base {
         }
         weigh<true>(scores, row, plain);
         share_weights(scores, weights);
-        if (is_marked()) {
-            uint32_t hidden[HIDDEN_WORDS];
-            find_hidden(weights, hidden);
-            add_not_finite<HEAD_DIM_V, false>(dv, DOUT_OFFSET + rows.buffer() * DOUT_BYTES, hidden);
-            take_out_not_finite();
-        }
+        settle_not_finite(weights, dv);
         release(Q_EMPTY, rows.buffer());
         if (rows.count > 0) {
             wait_dscores();
@@ -196,19 +183,7 @@ struct paired_consumer : wide_base {
     INLINE void step_of_keys(float (&dk)[HEAD_DIM / 2], int row, const walk &before) {
         float dscores[SCORES], dq[DQ_VALUES_PAIRED];
         uint32_t dweights[SCORES / 2];
-        wait_rows(row);
-        wait_dout();
-        leave_undefined(dscores);
-        issue_scores<HEAD_DIM_V>(dscores, own_keys(V_OFFSET), dout_tile());
-        const bool plain = is_plain<true>(row);
-        mma_wait<0>(); /* and for dK of the step before */
-        pin(dk);
-        pin(dscores);
-        if (rows.count > 0) {
-            release(Q_EMPTY, (rows.count - 1) % STAGES);
-        }
-        differentiate_step(dscores, dweights, dk, plain);
-        release_dout();
+        form_dscores(row, dscores, dweights, dk);
         if (rows.count > 0) {
             wait_dscores();
         }

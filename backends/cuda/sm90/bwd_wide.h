@@ -13,6 +13,14 @@
 
 namespace {
 
+/* Says that registers hold nothing yet: else the compiler carries them over from the step before. */
+template <int N> INLINE void leave_undefined(float (&registers)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        asm volatile("" : "=f"(registers[i]));
+    }
+}
+
 /* What they do whichever way dQ goes. */
 struct wide_base : consumer_base {
     ring<1> weights_buffer;
@@ -72,6 +80,16 @@ struct wide_base : consumer_base {
         release(WEIGHTS_FULL, 0);
     }
 
+    /* What is not finite in dO, before the products that take it. */
+    INLINE void settle_not_finite(const uint32_t (&weights)[SCORES / 2], float (&dv)[HEAD_DIM_V / 2]) {
+        if (is_marked()) {
+            uint32_t hidden[HIDDEN_WORDS];
+            find_hidden(weights, hidden);
+            add_not_finite<HEAD_DIM_V, false>(dv, DOUT_OFFSET + rows.buffer() * DOUT_BYTES, hidden);
+            take_out_not_finite();
+        }
+    }
+
     /* ---- dP, dS, dK ---- */
 
     /* MAY_HIDE: some pairs may be hidden; hidden then tells which. */
@@ -116,6 +134,24 @@ struct wide_base : consumer_base {
             take_out_not_finite();
         }
     }
+
+    /* dS of a step, packed. dK of the step before is there, too, then. */
+    INLINE void form_dscores(int row, float (&dscores)[SCORES], uint32_t (&dweights)[SCORES / 2],
+                             float (&dk)[HEAD_DIM / 2]) {
+        wait_rows(row);
+        wait_dout();
+        leave_undefined(dscores);
+        issue_scores<HEAD_DIM_V>(dscores, own_keys(V_OFFSET), dout_tile());
+        const bool plain = is_plain<true>(row);
+        mma_wait<0>(); /* and for dK of the step before */
+        pin(dk);
+        pin(dscores);
+        if (rows.count > 0) {
+            release(Q_EMPTY, (rows.count - 1) % STAGES);
+        }
+        differentiate_step(dscores, dweights, dk, plain);
+        release_dout();
+    }
 };
 
 struct wide_consumer : wide_base {
@@ -151,12 +187,7 @@ struct wide_consumer : wide_base {
         pin(scores);
         weigh<true>(scores, row, plain);
         share_weights(scores, weights);
-        if (is_marked()) {
-            uint32_t hidden[HIDDEN_WORDS];
-            find_hidden(weights, hidden);
-            add_not_finite<HEAD_DIM_V, false>(dv, DOUT_OFFSET + rows.buffer() * DOUT_BYTES, hidden);
-            take_out_not_finite();
-        }
+        settle_not_finite(weights, dv);
         release(Q_EMPTY, rows.buffer());
         issue_gradient<HEAD_DIM_V>(dv, weights, dout_tile());
         if (rows.count > 0) {
@@ -196,18 +227,7 @@ struct wide_consumer : wide_base {
         float dscores[SCORES], dq[dq_columns(1) / 2];
         uint32_t dweights[SCORES / 2];
         const int row = step.tile * TILE_ROWS;
-        wait_rows(row);
-        wait_dout();
-        issue_scores<HEAD_DIM_V>(dscores, own_keys(V_OFFSET), dout_tile());
-        const bool plain = is_plain<true>(row);
-        mma_wait<0>(); /* and for dK of the step before */
-        pin(dk);
-        pin(dscores);
-        if (rows.count > 0) {
-            release(Q_EMPTY, (rows.count - 1) % STAGES);
-        }
-        differentiate_step(dscores, dweights, dk, plain);
-        release_dout();
+        form_dscores(row, dscores, dweights, dk);
         const int buffer = dscores_buffers.buffer();
         mbarrier_wait(barrier_address(DS_EMPTY, buffer), dscores_buffers.parity() ^ 1);
         share_dscores(dweights, buffer);

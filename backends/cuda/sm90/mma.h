@@ -104,29 +104,19 @@ template <int N> struct product;
 /* from_shared: C = A B, or C += A B; both operands from shared memory, K-major. from_shared_mn: the same with B
  * MN-major, which the last immediate says. from_shared_mn_mn: A, too. from_registers: C = A B, or C += A B, B MN-major.
  * The numbers are those of the operands that follow the accumulators. */
+#define FROM_SHARED(name, n, registers, r0, r1, r2, orders)                                                            \
+    static INLINE void name(float(&c)[registers], uint64_t a, uint64_t b, int accumulates) {                           \
+        asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" #r2 ", 0;\n"                                           \
+                     "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." ELEMENT "." ELEMENT " {" NAMES_##registers      \
+                     "}, %" #r0 ", %" #r1 ", adds, 1, 1, " orders ";\n}"                                               \
+                     : BOUND_##registers                                                                               \
+                     : "l"(a), "l"(b), "r"(accumulates));                                                              \
+    }
 #define PRODUCT(n, registers, r0, r1, r2, r3, r4, r5)                                                                  \
     template <> struct product<n> {                                                                                    \
-        static INLINE void from_shared(float (&c)[registers], uint64_t a, uint64_t b, int accumulates) {               \
-            asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" #r2 ", 0;\n"                                       \
-                         "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." ELEMENT "." ELEMENT " {" NAMES_##registers  \
-                         "}, %" #r0 ", %" #r1 ", adds, 1, 1, 0, 0;\n}"                                                 \
-                         : BOUND_##registers                                                                           \
-                         : "l"(a), "l"(b), "r"(accumulates));                                                          \
-        }                                                                                                              \
-        static INLINE void from_shared_mn(float (&c)[registers], uint64_t a, uint64_t b, int accumulates) {            \
-            asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" #r2 ", 0;\n"                                       \
-                         "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." ELEMENT "." ELEMENT " {" NAMES_##registers  \
-                         "}, %" #r0 ", %" #r1 ", adds, 1, 1, 0, 1;\n}"                                                 \
-                         : BOUND_##registers                                                                           \
-                         : "l"(a), "l"(b), "r"(accumulates));                                                          \
-        }                                                                                                              \
-        static INLINE void from_shared_mn_mn(float (&c)[registers], uint64_t a, uint64_t b, int accumulates) {         \
-            asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" #r2 ", 0;\n"                                       \
-                         "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." ELEMENT "." ELEMENT " {" NAMES_##registers  \
-                         "}, %" #r0 ", %" #r1 ", adds, 1, 1, 1, 1;\n}"                                                 \
-                         : BOUND_##registers                                                                           \
-                         : "l"(a), "l"(b), "r"(accumulates));                                                          \
-        }                                                                                                              \
+        FROM_SHARED(from_shared, n, registers, r0, r1, r2, "0, 0")                                                     \
+        FROM_SHARED(from_shared_mn, n, registers, r0, r1, r2, "0, 1")                                                  \
+        FROM_SHARED(from_shared_mn_mn, n, registers, r0, r1, r2, "1, 1")                                               \
         static INLINE void from_registers(float (&c)[registers], const uint32_t *a, uint64_t b, int accumulates = 1) { \
             asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" #r5 ", 0;\n"                                       \
                          "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." ELEMENT "." ELEMENT " {" NAMES_##registers  \
